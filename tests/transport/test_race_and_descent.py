@@ -12,8 +12,8 @@ from jsem_pyg.transport.problem.problem import agreement, make_problem
 from jsem_pyg.transport.solver import cooling
 from jsem_pyg.transport.solver.cooling import consistent_moments, descend
 from jsem_pyg.transport.solver.descent import Effort, begin, settle
-from jsem_pyg.transport.solver.race import race_at
-from jsem_pyg.transport.solver.schedule import Run
+from jsem_pyg.transport.solver.race import _carry, race_at
+from jsem_pyg.transport.solver.schedule import SCHEDULE, Run
 from jsem_pyg.transport.solver.starts import Start
 
 NUM_POINTS = 60
@@ -107,3 +107,29 @@ def test_the_race_merges_equal_plans_and_puts_the_best_first():
     assert names[0] in ("heat", "costs")
     assert bool((states.energy.diff() >= 0).all())
     assert [step.stage for step in steps] == [f"150 x 150, {name}" for name in names]
+
+
+def test_of_several_candidates_the_one_of_lowest_energy_is_returned(monkeypatch):
+    problem, partner, mass = shuffled_in_part(20)
+    moments = problem.source.z.T @ (mass[:, None] * problem.target.z[partner])
+    state = begin(problem, moments, torch.tensor(1.0, dtype=torch.float64))
+    states = [
+        replace(state, energy=torch.tensor(energy), error=torch.tensor(error))
+        for energy, error in ((-1.0, 1e-4), (-3.0, 0.5), (-2.0, 1e-4))
+    ]
+    monkeypatch.setattr(cooling, "cool", lambda problem, each, run: each)
+    assert descend(problem, states, Run(1.0, 1.0)) is states[2]  # the second misses its marginals
+
+
+def test_more_cells_begin_warmer_if_cells_limit_the_plan():
+    problem, partner, mass = shuffled_in_part(20)
+    moments = problem.source.z.T @ (mass[:, None] * problem.target.z[partner])
+    cold = torch.full((2,), 0.01, dtype=torch.float64)
+    states = replace(
+        begin(problem, moments.expand(2, -1, -1), cold), peak=torch.tensor([0.1, 0.9]).double()
+    )
+    finer = problem.at(problem.source, problem.target)
+    carried = _carry(problem, finer, states, Run(0.01, 1.0))
+    assert carried.epsilon.tolist() == [0.01, SCHEDULE.warm]
+    assert not bool(carried.psi[1].any())  # the potentials of other cells are of no use
+    assert bool(carried.psi[0].any())

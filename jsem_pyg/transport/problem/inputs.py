@@ -20,7 +20,11 @@ from ..costs.graph_input import data_points
 
 def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
     """Make the factor of one side, unless it is one: by `cost`, or by the default."""
-    check_cost(cost)
+    if cost is not None and not callable(cost):
+        raise TypeError(
+            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
+            f"(got {type(cost).__name__})."
+        )
     if isinstance(side, Factor):
         return side
     if isinstance(side, ColumnCost):
@@ -34,15 +38,6 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
             f"Expected 'cost' to make a Factor (got {type(made).__name__} from {cost!r})."
         )
     return made
-
-
-def check_cost(cost: Any) -> None:
-    """Raise a TypeError unless `cost` is None, or can be called."""
-    if cost is not None and not callable(cost):
-        raise TypeError(
-            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
-            f"(got {type(cost).__name__})."
-        )
 
 
 def _default_cost(name: str, side: Any) -> Any:
