@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import align_cells
 
 from jsem_pyg.transport import AdjacencyCost, FeatureCost, gromov_wasserstein, match_graphs
-from jsem_pyg.transport.edges import confidence as edges
-from jsem_pyg.transport.factored import confidence as factored
+from jsem_pyg.transport.match import confidence as edges
+from jsem_pyg.transport.solver import confidence as factored
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -36,7 +36,7 @@ from reporting import PeakMemory, machine
 from torch import Tensor
 
 from jsem_pyg.transport import ColumnCost, FeatureCost, Plan, gromov_wasserstein
-from jsem_pyg.transport.sinkhorn.scores import FactoredScores
+from jsem_pyg.transport.plan.scores import FactoredScores
 
 PEER = "egw-solvers"
 HORSES = ("data/00049424_ferrari.ply", "data/muybridge_014_01.ply")

@@ -9,7 +9,6 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.decomposition import TruncatedSVD
 
 from .._checks import check_choice, check_nonnegative_int, check_positive_int, check_text
-from .._precision import power_of_two
 from ..transport import Plan, gromov_wasserstein
 from .read import PCA, check_key, keep_params, open_adata, read_expression, read_rep
 
@@ -48,7 +47,7 @@ def align(
         adata: N cells, with coordinates in `obsm`.
         other: K cells, with coordinates of the same or of another kind.
         use_rep: the coordinates of `adata`.
-        other_rep: those of `other`; by default the same key.
+        other_rep: the coordinates of `other`; by default the same key.
         fused: whether to compare the expression of shared genes (`X`, normalised alike) as well;
             "auto": where there are ten or more, unless a side has no names ("0", "1", ...).
         top: entries of the plan to keep for each cell.
@@ -59,9 +58,7 @@ def align(
             ``marginals="unbalanced"`` where a kind of cell is missing on one side.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if there are no such coordinates, names of genes are repeated, genes are to be
-            compared and none is shared, or an option is out of its range.
+        ValueError: if genes are to be compared and none is shared.
     """
     adata, other = open_adata(adata, copy), open_adata(other, copy, "other")
     if adata is other:
@@ -120,14 +117,14 @@ def _shared_genes(adata: Any, other: Any) -> list[str]:
 
 
 def _unnamed(side: Any) -> bool:
-    """Whether genes have the names that AnnData gives where it gets none, their positions."""
+    """Return True if genes have the names that AnnData gives by default, their positions."""
     return list(side.var_names) == [str(place) for place in range(side.n_vars)]
 
 
 def _features(
     adata: Any, other: Any, genes: list[str], seed: int, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Expression of the shared genes in one space, each side centred: [N, d] and [K, d]."""
+    """Put the expression of the shared genes in one space: centred, [N, d] and [K, d]."""
     sides = []
     for side in (adata, other):
         x = read_expression(side)[:, side.var_names.get_indexer(genes)]
@@ -144,11 +141,10 @@ def _features(
 
 
 def _unit(x: torch.Tensor) -> torch.Tensor:
-    """Centred points of mean squared length one: what two kinds of measurement can be compared in.
+    """Centre points and bring them to a mean squared length of one, to compare measurements.
 
     So structure and features, whose costs have other units, count alike as well.
     """
-    x = x / power_of_two(x.abs().max())  # so that no square under- or overflows
     x = x - x.mean(0)
     length = x.square().sum(1).mean().sqrt()
     return x / length if length > 0 else x

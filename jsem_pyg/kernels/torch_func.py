@@ -8,7 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch.autograd import forward_ad
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,16 +81,6 @@ class LightFunction(torch.autograd.Function):
 def is_transformed() -> bool:
     """True if this runs inside of a transform of `torch.func`."""
     return torch._C._are_functorch_transforms_active()  # which compilers know
-
-
-def has_forward_derivative(x: torch.Tensor) -> bool:
-    """True if a tensor carries a derivative in forward mode, or one of a transform of torch.func.
-
-    Neither shows in `requires_grad`, and a `detach` drops the former without a word.
-    """
-    if torch._C._functorch.is_functorch_wrapped_tensor(x):
-        return True
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
 
 
 def check_forward_mode() -> None:

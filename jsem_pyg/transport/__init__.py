@@ -1,7 +1,8 @@
 """Stage 7: two graphs -> which nodes correspond, by Gromov-Wasserstein transport.
 
 A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
-:func:`gromov_wasserstein` finds the :class:`Plan` between two. Beside it,
+:func:`gromov_wasserstein` finds the :class:`Plan` between two. Two solvers take
+other costs:
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
 - :func:`sampled_gromov_wasserstein` computes single columns of costs, which need no factor.
@@ -21,11 +22,11 @@ from .costs import (
     geodesic_columns,
 )
 from .distance.distance import gw_distance
-from .edges.matching import match_graphs
-from .factored.profiles import comparable, heat_profiles
-from .factored.solver import gromov_wasserstein
+from .match.matching import match_graphs
 from .plan.plan import Plan
+from .profiles import comparable, heat_profiles
 from .sampled.solver import sampled_gromov_wasserstein
+from .solver.solver import gromov_wasserstein
 
 __all__ = [
     "AdjacencyCost",

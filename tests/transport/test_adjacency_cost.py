@@ -48,13 +48,6 @@ def test_repeated_edges_add_up_and_edges_of_weight_zero_are_none():
     assert cost.scipy().nnz == 2
 
 
-def test_edges_of_weight_zero_stay_in_the_graph():
-    structure = GraphStructure(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
-    before = [each.clone() for each in (structure.csr.rowptr, structure.csr.col)]
-    assert AdjacencyCost(structure, torch.tensor([0.0, 0.0, 5.0, 5.0])).scipy().nnz == 2
-    assert all(map(torch.equal, before, (structure.csr.rowptr, structure.csr.col)))
-
-
 def test_what_is_refused():
     edge_index, _ = tiny_graphs.ring(4)
     with pytest.raises(ValueError, match="reverse"):
@@ -63,7 +56,7 @@ def test_what_is_refused():
         AdjacencyCost(edge_index, torch.arange(8.0))
     with pytest.raises(ValueError, match="'edge_weight' to be non-negative"):
         AdjacencyCost(edge_index, -torch.ones(8))
-    with pytest.raises(ValueError, match="beside a Data"):
+    with pytest.raises(ValueError, match="with a Data"):
         AdjacencyCost(Data(edge_index=edge_index), num_nodes=4)
     with pytest.raises(ValueError, match="to have 'edge_index'"):
         AdjacencyCost(Data(x=torch.zeros(3, 1)))
@@ -73,10 +66,3 @@ def test_what_is_refused():
         AdjacencyCost("graph")
     with pytest.raises(ValueError, match=r"'nodes' to hold node indices in \[0, 4\)"):
         AdjacencyCost(edge_index).columns(torch.tensor([4]))
-
-
-@pytest.mark.parametrize("more", [{"edge_weight": torch.ones(2)}, {"num_nodes": 3}])
-def test_a_data_has_its_own_weights_and_nodes(more):
-    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    with pytest.raises(ValueError, match="'edge_weight' and 'num_nodes' to be None beside a Data"):
-        AdjacencyCost(data, **more)

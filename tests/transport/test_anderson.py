@@ -21,7 +21,7 @@ def iterate(a, b, steps, mixer):
     return x
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_linear_problem_ends_after_as_many_steps_as_unknowns(seed):
     a, b, fixed = linear(seed)
     x = iterate(a, b, 8, Mixer(torch.ones(5).double()))
@@ -29,11 +29,6 @@ def test_a_linear_problem_ends_after_as_many_steps_as_unknowns(seed):
     for _ in range(8):
         plain = a @ plain + b
     assert float((x - fixed).norm()) < 1e-4 * float((plain - fixed).norm())
-
-
-def test_the_first_step_is_plain():
-    a, b, _ = linear(0)
-    torch.testing.assert_close(iterate(a, b, 1, Mixer(torch.ones(5).double())), b)
 
 
 def test_problems_of_a_batch_do_not_mix():
@@ -44,15 +39,6 @@ def test_problems_of_a_batch_do_not_mix():
     torch.testing.assert_close(together, torch.stack(alone))
 
 
-def test_entries_without_weight_do_not_count():
-    a, b, _ = linear(1)
-    a[:4, 4] = 0  # the others do not hear of the last
-    weight = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]).double()
-    whole = iterate(a, b, 5, Mixer(weight))
-    part = iterate(a[:4, :4], b[:4], 5, Mixer(weight[:4]))
-    torch.testing.assert_close(whole[:4], part)
-
-
 def test_memory_is_short_and_a_jump_clears_it():
     mixer = Mixer(torch.ones(5).double())
     a, b, _ = linear(2, radius=0.999)
@@ -61,19 +47,3 @@ def test_memory_is_short_and_a_jump_clears_it():
     x = torch.zeros(5).double()
     torch.testing.assert_close(mixer.next(x, 1e3 * b), 1e3 * b)
     assert not mixer.steps
-
-
-def test_a_step_that_changes_nothing_leads_nowhere_wrong():
-    mixer = Mixer(torch.ones(3))
-    x, residual = torch.ones(3), torch.zeros(3)
-    for _ in range(4):
-        x = mixer.next(x, residual)
-    assert torch.equal(x, torch.ones(3))
-
-
-def test_changes_whose_squares_underflow():
-    """The next iterate was NaN."""
-    mixer = Mixer(torch.ones(1))
-    mixer.next(torch.tensor([1e-22]), torch.tensor([1.0e-22]))
-    x = mixer.next(torch.tensor([2e-22]), torch.tensor([1.2e-22]))
-    torch.testing.assert_close(x * 1e22, torch.tensor([-4.0]), rtol=1e-5, atol=0)  # the secant's

@@ -2,8 +2,8 @@ import pytest
 import torch
 from transport.problems import masses, points
 
-from jsem_pyg.transport.factored.coarsening import coarsen, label_points, merge
 from jsem_pyg.transport.problem.problem import Side
+from jsem_pyg.transport.solver.coarsening import coarsen, label_points, merge
 
 EMPTY = [3, 40, 41]
 
@@ -49,13 +49,6 @@ def test_few_points_are_their_own_cells():
     assert coarsen(points_, 4, 80, seed=0) is points_  # 1.5 times as many are few
 
 
-def test_there_are_no_more_cells_than_points_with_mass():
-    points_ = side()
-    few = torch.where(torch.arange(120) < 5, 0.2, 0.0).double()
-    cells = coarsen(points_._replace(log2_mass=few.log2()), 4, 15, seed=0)
-    torch.testing.assert_close(cells.z.sort(0).values, points_.z[:5].sort(0).values)
-
-
 def test_points_without_mass_make_no_cell():
     points_ = side()
     far = points_.z.clone()
@@ -66,14 +59,3 @@ def test_points_without_mass_make_no_cell():
     mass = torch.tensor([0.5, 0.0, 0.5])
     cells = merge(Side(torch.eye(3), mass.log2()), torch.tensor([4, 7, 2]))
     assert torch.equal(cells.z, torch.eye(3)[[2, 0]])
-
-
-def test_only_leading_coordinates_tell_points_apart():
-    z = torch.cat([torch.arange(40.0).remainder(4)[:, None], 1e3 * points(40, 2).float()], 1)
-    label = label_points(Side(z, torch.full((40,), 1 / 40).log2()), 1, 4, seed=0)
-    assert all(len(set(label[each::4].tolist())) == 1 for each in range(4))
-
-
-def test_the_seed_decides():
-    first, second = coarsen(side(), 4, 15, seed=3), coarsen(side(), 4, 15, seed=3)
-    assert torch.equal(first.z, second.z)

@@ -1,12 +1,10 @@
 import pytest
 import torch
-from tiny_graphs import ring
 from torch_geometric.data import Data
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import GeodesicCost
-from jsem_pyg.transport.costs.geodesic import geodesic_columns, landmark_scaling
 
 
 def path(num_nodes):
@@ -49,11 +47,11 @@ def test_points_in_a_plane_are_exact_when_all_are_joined():
 
 @pytest.mark.parametrize("shape", [spiral, swiss_roll])
 def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(shape):
-    x = shape(500)[0].double()
+    x = shape(400)[0].double()
     edge_index, _ = knn_graph(x, 10, "l2")
     factor = GeodesicCost()(x)
     length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1)
-    error = relative(factor.dense(), shortest(edge_index, length, 500).square())
+    error = relative(factor.dense(), shortest(edge_index, length, 400).square())
     assert factor.error / 2 < error < 2 * factor.error
     assert error < 0.05
 
@@ -64,12 +62,6 @@ def test_columns_that_do_harm_are_left_out():
     assert factor.rank < 10
     data = Data(x=x, edge_index=factor.edge_index)
     assert all(factor.error <= GeodesicCost(rank=r, tol=0)(data).error for r in range(1, 11))
-
-
-def test_a_ring_is_no_line():
-    factor = GeodesicCost()(ring(40)[0])
-    assert factor.rank > 1
-    assert factor.error > 0.01  # arcs are not straight, and so no squared distances
 
 
 def test_lengths_come_from_where_they_are_said_to():
@@ -86,16 +78,6 @@ def test_lengths_come_from_where_they_are_said_to():
         assert float(factor.dense()[0, 2]) == pytest.approx(squared)
 
 
-def test_similarities_are_no_lengths():
-    data = Data(edge_index=path(3), edge_weight=torch.full((4,), 7.0), num_nodes=3)
-    assert float(GeodesicCost()(data).dense()[0, 2]) == pytest.approx(4.0)
-
-
-def test_points_that_give_lengths_are_finite():
-    with pytest.raises(ValueError, match=r"'source.x' to be finite"):
-        GeodesicCost()(Data(x=torch.full((3, 1), torch.nan), edge_index=path(3)))
-
-
 def test_by_cosine_lengths_are_chords():
     angle = torch.linspace(0, 1, 200, dtype=torch.float64)
     x = torch.stack([angle.cos(), angle.sin()], 1) * torch.linspace(1, 9, 200)[:, None]
@@ -103,37 +85,11 @@ def test_by_cosine_lengths_are_chords():
     assert float(factor.dense()[0, -1]) == pytest.approx(1.0, rel=1e-3)
 
 
-def test_of_two_edges_the_shorter_counts():
-    edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]])
-    factor = GeodesicCost()(edge_index, torch.tensor([3.0, 2.0, 3.0, 2.0]))
-    assert float(factor.dense()[0, 1]) == pytest.approx(4.0)
-
-
-def test_edges_of_no_length_are_edges():
-    cost = geodesic_columns(path(3), 3, torch.tensor([0.0, 2.0, 0.0, 2.0]))
-    assert cost.columns(torch.arange(3)).tolist() == [[0, 0, 2], [0, 0, 2], [2, 2, 0]]
-
-
-def test_the_seed_decides():
-    x = swiss_roll(300)[0]
-    state = torch.get_rng_state()
-    first, again, other = (GeodesicCost(seed=seed)(x).x for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_no_gradient_flows():
     x = swiss_roll(60)[0].requires_grad_()
     assert not GeodesicCost()(x).x.requires_grad
     with pytest.raises(ValueError, match="'edge_length' without a gradient"):
         GeodesicCost()(path(3), torch.ones(4, requires_grad=True))
-
-
-def test_scaling_leaves_out_what_no_coordinates_have():
-    star = torch.tensor([[0.0, 1, 1, 1], [1, 0, 4, 4], [1, 4, 0, 4], [1, 4, 4, 0]])
-    x = landmark_scaling(star.double(), torch.arange(4), 4)
-    assert x.shape == (4, 2)  # three arms, of which the plane has room for two
 
 
 def test_refuses():

@@ -22,7 +22,7 @@ def relative(actual, expected):
     return float((actual - expected).norm() / expected.norm())
 
 
-@pytest.mark.parametrize("num_points", [1, 2, 50, 600])
+@pytest.mark.parametrize("num_points", [1, 2, 600])
 def test_squared_distances_have_few_eigenvalues(num_points):
     matrix = distances(num_points).square()
     factor = MatrixCost(rank=20, tol=1e-9)(matrix)
@@ -68,12 +68,6 @@ def test_a_matrix_of_full_rank_is_said_to_fit_badly(num_points, caplog):
     assert "take a larger 'rank'" in caplog.text
 
 
-def test_zero():
-    factor = MatrixCost()(torch.zeros(4, 4))
-    assert factor.error == 0
-    assert not bool(factor.dense().any())
-
-
 def test_the_seed_decides(monkeypatch):
     monkeypatch.setattr(matrix_cost, "DENSE_LIMIT", 1)
     matrix, state = distances(200), torch.get_rng_state()
@@ -81,18 +75,6 @@ def test_the_seed_decides(monkeypatch):
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_the_order_of_the_points_does_not_matter():
-    matrix, order = distances(300), torch.randperm(300, generator=torch.Generator().manual_seed(0))
-    expected = MatrixCost(rank=20)(matrix).dense()[order][:, order]
-    torch.testing.assert_close(MatrixCost(rank=20)(matrix[order][:, order]).dense(), expected)
-
-
-def test_strided_and_half_precision():
-    matrix = distances(20, dtype=torch.float32)
-    torch.testing.assert_close(MatrixCost()(matrix.T).dense(), MatrixCost()(matrix).dense())
-    assert MatrixCost()(matrix.half()).x.dtype == torch.float32
 
 
 def test_refuses():
@@ -117,7 +99,7 @@ def ask(matrix):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("num_points", [1, 2, 100, 800])
+@pytest.mark.parametrize("num_points", [1, 2, 300])
 def test_columns_of_low_rank_make_an_exact_factor(num_points, dtype):
     matrix = distances(num_points, dtype=dtype).square()
     factor = ColumnCost(ask(matrix), num_points).factor(20, num_columns=40)
@@ -127,7 +109,7 @@ def test_columns_of_low_rank_make_an_exact_factor(num_points, dtype):
     torch.testing.assert_close(factor.dense(), matrix, rtol=100 * tol, atol=100 * tol)
 
 
-@pytest.mark.parametrize("rank", [5, 20, 60])
+@pytest.mark.parametrize("rank", [5, 60])
 def test_the_error_of_columns_within_a_factor_of_two(rank):
     matrix = distances(800)
     factor = ColumnCost(ask(matrix), 800).factor(rank, num_columns=120, tol=0)
@@ -135,34 +117,6 @@ def test_the_error_of_columns_within_a_factor_of_two(rank):
     assert factor.error / 2 < error < 2 * factor.error
     best = torch.linalg.eigvalsh(matrix).abs().sort().values[:-rank].norm() / matrix.norm()
     assert error < 3 * float(best)
-
-
-def test_a_factor_needs_few_columns():
-    matrix, asked = distances(500), []
-
-    def columns(nodes):
-        asked.append(nodes)
-        return matrix[:, nodes]
-
-    ColumnCost(columns, 500).factor(20, num_columns=50)
-    nodes = torch.cat(asked)
-    assert nodes.numel() == 82 == nodes.unique().numel()
-
-
-def test_a_rank_above_the_columns_is_refused():
-    cost = ColumnCost(ask(distances(50)), 50)
-    assert cost.factor(9, num_columns=9, tol=0).rank <= 9
-    with pytest.raises(ValueError, match=r"'rank' to be at most 'num_columns', 9 \(got 10\)"):
-        cost.factor(10, num_columns=9)
-
-
-def test_the_seed_decides_which_columns():
-    matrix, state = distances(200), torch.get_rng_state()
-    cost = ColumnCost(ask(matrix), 200)
-    first, again, other = (cost.factor(10, num_columns=30, seed=seed).x for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_refuses_bad_columns():
@@ -187,7 +141,6 @@ def test_one_cost_in_three_views():
     matrix = distances(30).square()
     columns = ColumnCost(ask(matrix), 30)
     factor, nodes = columns.factor(), torch.tensor([4, 7])
-    torch.testing.assert_close(columns.dense(), matrix)
     torch.testing.assert_close(factor.columns(nodes), columns.columns(nodes), rtol=0, atol=1e-9)
     other = matrix[permutation(30, 1)][:, permutation(30, 1)]
     plans = [
@@ -208,16 +161,3 @@ def test_a_second_derivative_is_refused():
 
     with pytest.raises(NotImplementedError, match="eigenvectors of a cost to be differentiated"):
         torch.autograd.functional.hessian(loss, matrix)
-
-
-@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200])
-def test_matrices_of_any_unit(unit):
-    """Whose squares float64 does not hold."""
-    x = torch.linspace(0, 1, 9, dtype=torch.float64)
-    matrix = (x[:, None] - x).abs()
-    for factor in (
-        MatrixCost()(matrix * unit),
-        ColumnCost(lambda nodes: matrix[:, nodes] * unit, 9).factor(),
-    ):
-        torch.testing.assert_close(factor.dense() / unit, matrix, atol=2e-3, rtol=0)
-        assert 0 <= factor.error < 2e-3

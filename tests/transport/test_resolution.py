@@ -52,13 +52,6 @@ def test_what_float64_cannot_tell_apart_is_refused_with_what_it_can():
     assert f"(got {1.5 * smallest:.3g})" in words
 
 
-def test_features_that_overflow_beside_tiny_costs_are_refused():
-    x = 1e-10 * points(20, 1, 0, torch.float32)
-    features = points(20, 2, 1, torch.float32), points(20, 2, 2, torch.float32)
-    with pytest.raises(ValueError, match="'features' near the scale of the costs"):
-        gromov_wasserstein(x, x.flip(0), features=features, progress=False)
-
-
 def test_methods_of_a_plan_return_the_type_that_was_given():
     x = points(20, 3, 0, torch.float32)
     plan = gromov_wasserstein(x, x.flip(0), epsilon=1e-3, progress=False)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -6,9 +7,7 @@ import torch
 
 from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import ColumnCost, geodesic_columns, sampled_gromov_wasserstein
-from jsem_pyg.transport.costs.cost import read_cost
 from jsem_pyg.transport.sampled import steps as sampled_steps
-from jsem_pyg.transport.sinkhorn.dense import entropic_plan
 
 align = partial(sampled_gromov_wasserstein, absolute=True)
 
@@ -34,7 +33,7 @@ def cost_of(c, d, plan):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_an_isometric_copy_is_found(dtype):
-    for seed in range(3):
+    for seed in range(2):
         c = distances(40, seed, dtype)
         d, where = shuffled(c, seed)
         plan = align(c, d, epsilon=0.02, num_anchors=30, seed=seed)
@@ -51,7 +50,9 @@ def test_columns_on_demand_find_it_as_well(monkeypatch):
     plan = align(oracle(c), oracle(d), epsilon=0.02, num_anchors=30)
     assert torch.equal(plan.argmax(), where)
     assert plan.cost == pytest.approx(expected.cost)
-    monkeypatch.setattr(sampled_steps, "_DRAWS", 1)  # 30 pairs are fewer than 40 columns
+    monkeypatch.setattr(
+        sampled_steps, "SCHEDULE", replace(sampled_steps.SCHEDULE, draws=1)
+    )  # 30 pairs are fewer than 40 columns
     estimated = align(oracle(c), oracle(d), epsilon=0.02, num_anchors=30)
     assert estimated.cost != pytest.approx(expected.cost)
     assert estimated.cost < 0.01
@@ -74,7 +75,7 @@ def test_a_spiral_is_unrolled_onto_a_swiss_roll(view):
         length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1) / 90
         columns.append(geodesic_columns(edge_index, x.size(0), length))
     if view == "table":
-        columns = [each.dense() for each in columns]
+        columns = [each.columns(torch.arange(each.num_points)) for each in columns]
     elif view == "factor":
         columns = [each.factor(num_columns=64, rank=32) for each in columns]
     plan = align(*columns, epsilon=0.002, num_anchors=50)
@@ -138,27 +139,6 @@ def test_not_converged_is_said(caplog):
     assert "has not converged in 2 steps" in caplog.text
 
 
-def test_columns_that_are_kept_and_that_are_not(monkeypatch):
-    c = distances(9)
-    asked = []
-
-    def columns(nodes):
-        asked.extend(nodes.tolist())
-        return c[:, nodes]
-
-    cost, points = ColumnCost(columns, 9), torch.arange(1, 9)
-    source = sampled_steps.Columns(cost, points, c.dtype)
-    for anchors in ([2, 5, 2], [5, 2]):
-        torch.testing.assert_close(source.of(torch.tensor(anchors)), c[1:, 1:][:, anchors])
-    assert asked == [3, 6]
-    monkeypatch.setattr(sampled_steps, "_KEPT", 8)
-    few = sampled_steps.Columns(cost, points, c.dtype)
-    few.of(torch.tensor([1, 7, 7, 1]))
-    assert asked[2:] == [2, 8, 2]
-    assert few.matrix is None
-    assert sampled_steps.Columns(read_cost("c", c), points, c.dtype).matrix is None  # too large
-
-
 def test_epsilon_is_a_share_of_the_critical_temperature():
     """Above it plans are blurred, far below it sharp, whatever the unit of the costs."""
     c = distances(25)
@@ -179,15 +159,6 @@ def test_geodesics_of_parallel_and_zero_edges():
     assert columns.columns(torch.tensor([0, 2])).T.tolist() == [[0, 3, 3], [3, 0, 0]]
     with pytest.raises(ValueError, match="a connected graph"):
         geodesic_columns(edge_index, 4).columns(torch.tensor([3]))
-
-
-def test_a_plan_whose_scalings_leave_the_range():
-    score = torch.tensor([[0.0, -600.0, -900.0], [-700.0, -100.0, 0.0]])
-    p, q = torch.tensor([0.3, 0.7]), torch.tensor([0.5, 0.3, 0.2])
-    table, _ = entropic_plan(score, p, q, torch.zeros(3), 1e-6, 2000)
-    assert bool(torch.isfinite(table).all())
-    torch.testing.assert_close(table.exp().sum(1), p, rtol=0, atol=1e-5)
-    torch.testing.assert_close(table.exp().sum(0), q, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -234,42 +205,18 @@ def test_a_sharp_plan_that_misses_its_masses_has_not_converged(seed, caplog):
     assert f"the marginal error is {missed:.1e}" in caplog.text
 
 
-@pytest.mark.parametrize("unit", [1e200, 1e-200])
-def test_costs_whose_squares_are_out_of_range_are_refused(unit):
-    cost = (torch.arange(5.0, dtype=torch.float64)[:, None] - torch.arange(5.0)).abs() * unit
-    with pytest.raises(ValueError, match="costs of a size whose squares torch.float64 can hold"):
-        sampled_gromov_wasserstein(cost, cost)
-
-
-@pytest.mark.parametrize("is_table", [True, False])
-@pytest.mark.parametrize("power", [-100, -62, 61, 120])
-def test_the_unit_of_costs_does_not_matter(is_table, power):
+@pytest.mark.parametrize("view", ["table", "columns"])
+def test_the_unit_of_costs_does_not_matter_in_its_range(view):
     c = distances(20, dtype=torch.float32)
     d, _ = shuffled(c)
-    first, second = (
-        [each * unit for each in (c, d)] if is_table else [oracle(each * unit) for each in (c, d)]
-        for unit in (1.0, 2.0**power)
-    )
-    plan, other = (sampled_gromov_wasserstein(*each) for each in (first, second))
-    assert torch.equal(plan.dense(), other.dense())
-    unit = 4.0**power
-    assert other.cost == plan.cost * unit
-    assert other.epsilon == pytest.approx(plan.epsilon * unit)
-    assert other.history[-1].cost == plan.history[-1].cost * unit
-
-
-@pytest.mark.parametrize("options", [{"q": [1, 1e-45]}, {"epsilon": 1e-40}, {"q": [1, 1e-60]}])
-def test_temperatures_and_masses_beyond_the_type(options):
-    if "q" in options:
-        options["q"] = torch.tensor(options["q"], dtype=torch.float64)
-    cost = 1 - torch.eye(2)
-    plan = sampled_gromov_wasserstein(cost, cost, absolute="epsilon" in options, **options)
-    assert plan.converged
-    torch.testing.assert_close(plan.dense().sum(1), torch.full((2,), 0.5))
-
-
-def test_many_anchors_do_not_overflow():
-    cost = distances(5, dtype=torch.float32)
-    cost = cost / cost.max() * 4e18
-    plan = sampled_gromov_wasserstein(cost, cost, num_anchors=1000)
-    assert plan.argmax().tolist() == [0, 1, 2, 3, 4]
+    make = oracle if view == "columns" else (lambda each: each)
+    plan = sampled_gromov_wasserstein(make(c), make(d))
+    for unit in (2.0**-30, 2.0**30):
+        other = sampled_gromov_wasserstein(make(c * unit), make(d * unit))
+        torch.testing.assert_close(other.dense(), plan.dense())
+        assert other.cost == pytest.approx(plan.cost * unit**2)
+        assert other.epsilon == pytest.approx(plan.epsilon * unit**2)
+    with pytest.raises(ValueError, match="'target' to have a largest cost from 1e-12 to 1e.12"):
+        sampled_gromov_wasserstein(c, d * 2.0**60)
+    with pytest.raises(ValueError, match="'epsilon' of a temperature of at least"):
+        sampled_gromov_wasserstein(c, d, epsilon=1e-30)

@@ -2,14 +2,12 @@
 
 import math
 
-import pytest
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.sinkhorn.scores import (
+from jsem_pyg.transport.plan.scores import (
     DenseScores,
     FactoredScores,
-    average,
     plan_sums,
     row_potentials,
 )
@@ -26,23 +24,6 @@ def both(dtype, rows=50, columns=40, rank=3):
     return Plan(scores, 0.0), Plan(DenseScores(scores.rows(0, rows)), 0.0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_a_plan_is_asked_for(dtype):
-    short, table = both(dtype)
-    for columns in ((), (2,), (0,)):
-        for kind in (torch.float16, torch.float32, torch.float64):
-            y = torch.randn(40, *columns, generator=torch.Generator().manual_seed(1)).to(kind)
-            given, expected = short.apply(y), table.apply(y)
-            assert given.dtype == expected.dtype
-            assert given.shape == (50, *columns)
-            torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-5)
-    for mass, expected in zip(short.marginals(), table.marginals(), strict=True):
-        assert mass.dtype == torch.float64
-        torch.testing.assert_close(mass, expected, rtol=1e-5, atol=1e-6)
-    assert not bool(short.apply(torch.ones(40))[3])
-    assert torch.equal(short.argmax(), table.argmax())
-
-
 def test_averages_are_differentiable_twice():
     short, _ = both(torch.float64, 7, 6)
     f = short.scores.f.clone()
@@ -51,37 +32,6 @@ def test_averages_are_differentiable_twice():
     assert bool(f.isneginf().any())
     assert torch.autograd.gradcheck(short.apply, y)
     assert torch.autograd.gradgradcheck(lambda y: short.apply(y).square(), y)
-
-
-def test_digits_of_the_signal_are_not_lost():
-    short, _ = both(torch.float32)
-    seconds = torch.full((40,), 1.6e9, dtype=torch.float64)
-    seconds[7] += 1
-    moved = short.apply(seconds) - 1.6e9
-    expected = short.apply(seconds - 1.6e9)
-    has_mass = torch.arange(50) != 3
-    torch.testing.assert_close(moved[has_mass], expected[has_mass], rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("unit", [1e-60, 1e40])
-def test_narrow_sums_of_wide_signals(unit):
-    """Columns [1, unit] leave the range of the scores, and so do their gradients."""
-    scores = both(torch.float32)[0].scores
-    generator = torch.Generator().manual_seed(1)
-    y = torch.randn(40, 2, dtype=torch.float64, generator=generator)
-    size = torch.tensor([1.0, unit], dtype=torch.float64)
-    wide = (y * size).requires_grad_()
-    given = average(scores, wide, is_narrow=True)
-    torch.testing.assert_close(given / size, average(scores, y), rtol=1e-4, atol=1e-5)
-    slope = torch.autograd.grad(given.square().sum(), wide)[0]
-    expected = 2 * average(scores.transposed(), average(scores, y))
-    torch.testing.assert_close(slope / size, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_what_is_not_finite_is_refused():
-    short, _ = both(torch.float32)
-    with pytest.raises(ValueError, match="Expected 'y' to be finite"):
-        short.apply(torch.full((40,), math.nan))
 
 
 def test_sums_over_a_plan():

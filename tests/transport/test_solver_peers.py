@@ -5,7 +5,7 @@ import torch
 from transport.problems import align, gw_cost, linear_program, masses, points
 
 from jsem_pyg.transport import Factor, Plan
-from jsem_pyg.transport.sinkhorn.scores import DenseScores
+from jsem_pyg.transport.plan.scores import DenseScores
 
 KINDS = ["kernel", "sqdist"]
 
@@ -41,7 +41,7 @@ def solved_by_pot(solver, *arguments, **options):
     return torch.from_numpy(found)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_optimum_is_that_of_pot(kind, seed):
     case = Case(kind, seed)
@@ -52,7 +52,7 @@ def test_the_optimum_is_that_of_pot(kind, seed):
     torch.testing.assert_close(ours.dense(), theirs, atol=1e-6 * float(theirs.max()), rtol=0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_from_its_own_starts_it_is_never_worse(kind, seed):
     case = Case(kind, seed)
@@ -113,7 +113,7 @@ class TestBounds:
         ).double()
         return linear_program(local, case.p, case.q)
 
-    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.parametrize("kind", KINDS)
     def test_they_hold(self, kind, seed):
         case = Case(kind, seed)

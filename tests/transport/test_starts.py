@@ -4,11 +4,9 @@ import torch
 from transport.problems import masses, points
 
 from jsem_pyg.kernels.table import SINKHORN
-from jsem_pyg.transport import Factor
-from jsem_pyg.transport.factored import starts
-from jsem_pyg.transport.factored.solver import _points
-from jsem_pyg.transport.problem.prepare import _skew_signs
-from jsem_pyg.transport.problem.problem import Side, in_turn
+from jsem_pyg.transport.problem.problem import Side
+from jsem_pyg.transport.sinkhorn.loop import in_turn
+from jsem_pyg.transport.solver import starts
 
 
 def test_rough_plans_are_entropic_plans_between_features():
@@ -27,16 +25,3 @@ def test_rough_plans_are_entropic_plans_between_features():
         right = q / (kernel.T @ left)
     expected = source.z.T @ (left[:, None] * kernel * right) @ target.z
     assert float((found - expected).norm() / expected.norm()) < 0.05
-
-
-def test_kernels_have_neighbours_by_direction_if_all_points_have_one():
-    x = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
-    at_origin = torch.cat([x, torch.zeros(1, 2)])
-    assert _points(Factor(x, "kernel")).metric == "cosine"
-    assert _points(Factor(at_origin, "kernel")).metric == "l2"
-    assert _points(Factor(x, "sqdist")).metric == "l2"
-
-
-def test_an_axis_points_where_its_tail_is():
-    x = torch.tensor([[-1.0, 1.0], [-1.0, 1.0], [2.0, -2.0]])
-    assert _skew_signs(x, torch.ones(3)).tolist() == [1.0, -1.0]

@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """Lists of branches, each by its kind: those of a node, or those behind an edge."""
+    """Lists of kinds of branches: of the branches at a node, or behind an edge."""
 
     indptr: Array  # [L + 1] int64
     kind: Array  # [M] int64
@@ -47,7 +47,7 @@ class Rates(NamedTuple):
 
 
 def read_neighbours(matrix: csr_array) -> Neighbours:
-    """Of a symmetric matrix [N, N]."""
+    """Read the neighbours of a symmetric matrix [N, N]."""
     matrix = matrix.sorted_indices()
     row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     place = np.arange(len(row)) - matrix.indptr[row]

@@ -48,9 +48,9 @@ def sweep(
 
 
 def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
-    """Scores [L, K] float32 of all pairs of lists, from the likelihood ratios `known` of all kinds.
+    """Score [L, K] float32 all pairs of lists, from the likelihood ratios `known` of all kinds.
 
-    The same sum as that of :func:`sweep`, where every pair of nodes is compared and none competes:
+    The same sum as in :func:`sweep`, where every pair of nodes is compared and none competes:
     then knowledge of two branches depends on nothing but their kinds.
     """
     scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)
@@ -150,16 +150,13 @@ def _sweep(
 def _matchings_without(
     weight: Array, a: int, b: int, left: Array, sums: Array, before: Array, after: Array
 ) -> float:
-    """The sum over partial matchings; in `left`, those without each row and column in turn."""
+    """Sum over partial matchings; `left` gets the sums without a row and a column in turn."""
     few = min(a, b)
     if few <= EXACT:
         if a >= b:
             return _few_without(weight, a, b, left, before, after)
         return _few_without(weight.T, b, a, left.T, before, after)
-    if few > EXACT + 1:
-        _hubs_without(weight, a, b, left)
-    else:
-        _each_without(weight, a, b, left, sums)
+    _hubs_without(weight, a, b, left)
     return _matchings(weight, a, b, sums)
 
 
@@ -167,13 +164,11 @@ def _matchings_without(
 def _few_without(
     table: Array, long: int, short: int, found: Array, before: Array, after: Array
 ) -> float:
-    """The sums between few columns, by subsets of these, from the first row on and from the last.
+    """Sum between few columns, by subsets of these, from the first row on and from the last.
 
     `before` has the sum over the rows before one, which take just these columns; `after` that over
     the rows from one on, which take none but these.
     """
-    if short <= 2:
-        return _two_without(table, long, short, found)
     size = 1 << short
     before[0, :size], after[long, :size] = 0.0, 1.0
     before[0, 0] = 1.0
@@ -192,34 +187,8 @@ def _few_without(
 
 
 @compiled(nogil=True, inline="always")
-def _two_without(table: Array, long: int, short: int, found: Array) -> float:
-    """The sums between two columns or fewer: beside a row, those of the rows on both its sides."""
-    total = 1.0
-    if short < 2:
-        for row in range(long):
-            for column in range(short):
-                found[row, column] = 1.0
-                total += table[row, column]
-        return total
-    first, second = 0.0, 0.0
-    for row in range(long):
-        found[row, 0], found[row, 1] = 1 + second, 1 + first
-        first += table[row, 0]
-        second += table[row, 1]
-    total += second
-    first, second = 0.0, 0.0
-    for row in range(long - 1, -1, -1):
-        found[row, 0] += second
-        found[row, 1] += first
-        first += table[row, 0]
-        second += table[row, 1]
-        total += table[row, 0] * found[row, 0]
-    return total
-
-
-@compiled(nogil=True, inline="always")
 def _add_row(table: Array, row: int, sums: Array, known: int, following: int, short: int) -> None:
-    """The sums that follow from known ones, with one more row."""
+    """Add one more row to known sums."""
     for subset in range(1 << short):
         value = sums[known, subset]
         for column in range(short):
@@ -229,20 +198,8 @@ def _add_row(table: Array, row: int, sums: Array, known: int, following: int, sh
 
 
 @compiled(nogil=True)
-def _each_without(weight: Array, a: int, b: int, found: Array, sums: Array) -> None:
-    """The sums without each row and column, one after the other."""
-    rest = np.empty((a - 1, b - 1))
-    for x in range(a):
-        for y in range(b):
-            for row in range(a - 1):
-                for column in range(b - 1):
-                    rest[row, column] = weight[row + (row >= x), column + (column >= y)]
-            found[x, y] = _matchings(rest, a - 1, b - 1, sums)
-
-
-@compiled(nogil=True)
 def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
-    """The sum over partial matchings, by subsets of the side that has fewer nodes."""
+    """Sum over partial matchings, by subsets of the side that has fewer nodes."""
     table = weight if a >= b else weight.T
     long, short = max(a, b), min(a, b)
     if short > EXACT:
@@ -266,7 +223,7 @@ def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
 
 @compiled(nogil=True)
 def _hubs_without(weight: Array, a: int, b: int, found: Array) -> None:
-    """The sums between hubs, without each row and column in turn: their columns share the work.
+    """Sum between hubs, without each row and column in turn: their columns share the work.
 
     Terms of the rows that stay are added from both ends, since to subtract the one that goes would
     leave its rounding.

@@ -31,45 +31,21 @@ def neighbor_scores(
     bonus: Array,
     kept: int,
 ) -> tuple[Array, Array]:
-    """See the package."""
+    """Find the best pairs; see the package."""
     columns = np.full((source.shape[0], kept), -1, np.int32)
     values = np.full((source.shape[0], kept), -np.inf, np.float32)
     edges = source.indices, source.data
     moved = target.indptr, target.indices, target.data, column, mass
     others = candidate, bonus, columns, values
-    if _is_full(source.indptr, source.indices, *moved):
+    size = target.shape[0]
+    one_by_one = source.nnz * column.shape[1] * target.nnz / max(1, size)
+    whole_rows = size * (source.nnz / _ADDED + source.shape[0] / _READ)
+    if column.shape[0] * size <= _MOST_MOVED and one_by_one > whole_rows:
         dense = _moved(*moved)
         run_on_rows(_full_rows, source.indptr, *edges, dense, *others, threads_from=_SERIAL)
     else:
         run_on_rows(_rows, source.indptr, *edges, *moved, *others, threads_from=_SERIAL)
     return columns, values
-
-
-@compiled(nogil=True)
-def _is_full(
-    rowptr: Array,
-    col: Array,
-    target_rowptr: Array,
-    target_col: Array,
-    target_weight: Array,
-    column: Array,
-    mass: Array,
-) -> bool:
-    """True if whole rows of M B are added in less time than their entries one by one."""
-    size = target_rowptr.size - 1
-    if column.shape[0] * size > _MOST_MOVED:
-        return False
-    work = np.zeros(column.shape[0])
-    for k in range(column.shape[0]):
-        for place in range(column.shape[1]):
-            if mass[k, place] > 0:
-                other = column[k, place]
-                work[k] += target_rowptr[other + 1] - target_rowptr[other]
-    one_by_one = 0.0
-    for slot in range(col.size):
-        one_by_one += work[col[slot]]
-    whole = work.sum() + size * (col.size / _ADDED + rowptr.size / _READ)
-    return one_by_one > whole
 
 
 @compiled(nogil=True)

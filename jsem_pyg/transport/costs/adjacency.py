@@ -27,20 +27,15 @@ class AdjacencyCost:
     Args:
         edge_index: [2, E] both directions of every edge, no self-loops, a repeated column adds to
             the weight; or a :class:`~jsem_pyg.graph.GraphStructure`; a sparse tensor, whose values
-            are weights; or a PyG `Data`, of which `edge_index` (or `adj_t`), `edge_weight` and
-            `num_nodes` are taken.
+            are weights; or a PyG `Data` with `edge_index` (or `adj_t`), `edge_weight` and
+            `num_nodes`.
         edge_weight: [E] non-negative, the same in both directions; None means ones. No gradient
             flows into it.
-        num_nodes: N; None: that of the data or structure, else the largest index + 1.
+        num_nodes: N; None: what the data or structure says, else the largest index + 1.
 
     Attributes:
         graph: the structure.
         weight: [nnz] the weight of each slot of the structure, float32 or float64.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the graph is directed, has self-loops or leaves the range of the nodes, or
-            weights are negative, not finite or not symmetric.
 
     Example:
         >>> AdjacencyCost(torch.tensor([[0, 1], [1, 0]])).dense()
@@ -54,7 +49,7 @@ class AdjacencyCost:
         if isinstance(edge_index, Data):
             if edge_weight is not None or num_nodes is not None:
                 raise ValueError(
-                    "Expected 'edge_weight' and 'num_nodes' to be None beside a Data, which has "
+                    "Expected 'edge_weight' and 'num_nodes' to be None with a Data, which has "
                     "its own (got others as well)."
                 )
             data = edge_index
@@ -85,28 +80,23 @@ class AdjacencyCost:
         return self.graph.device
 
     def dense(self) -> Tensor:
-        """The matrix [N, N] itself."""
+        """Compute the matrix [N, N]."""
         dense = self.weight.new_zeros(self.num_points, self.num_points)
         return dense.index_put((self.graph.row.long(), self.graph.col.long()), self.weight)
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes.
-
-        Raises:
-            TypeError: if `nodes` is not a tensor of integers.
-            ValueError: if it is not [M], or there is no such node.
-        """
+        """Compute the columns [N, M] of M nodes."""
         nodes = read_nodes("nodes", nodes, self.num_points)
         chosen = self.scipy()[:, nodes.cpu().numpy()].toarray()
         return torch.from_numpy(chosen).to(self.weight)
 
     def scipy(self) -> csr_array:
-        """The matrix [N, N] on the CPU, in float64, without edges of weight zero."""
+        """Copy the matrix [N, N] to the CPU, in float64, without edges of weight zero."""
         shape = (self.num_points, self.num_points)
         values = self.weight.cpu().double().numpy()
         matrix = csr_array((values, *scipy_indices(self.graph.csr)), shape)
         if not np.all(values):
-            matrix = matrix.copy()
+            matrix = matrix.copy()  # the structure keeps its indices
             matrix.eliminate_zeros()
         return matrix
 

@@ -27,16 +27,12 @@ NUM_PROBES = 32  # columns that only estimate the error
 
 @dataclass(frozen=True, eq=False)
 class ColumnCost:
-    """A symmetric cost matrix [N, N] of which single columns can be computed.
+    """A symmetric cost matrix [N, N] that is known column by column.
 
     Args:
         function: called with node indices [M] int64, on the CPU; returns their columns [N, M],
             floating-point. Gradients do not flow through it.
         num_points: N.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `num_points` is not positive.
 
     Example:
         >>> x = torch.linspace(0, 1, 100)
@@ -59,12 +55,7 @@ class ColumnCost:
         check_positive_int("num_points", self.num_points)
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes, checked.
-
-        Raises:
-            TypeError: if nodes are not integers, or columns not floating-point numbers.
-            ValueError: if there is no such node, or columns are of another shape or not finite.
-        """
+        """Compute the columns [N, M] of M nodes, checked."""
         nodes = read_nodes("nodes", nodes, self.num_points)
         column: Any = self.function(nodes.cpu())
         check_float("function(nodes)", column)
@@ -76,16 +67,6 @@ class ColumnCost:
             )
         check_finite("function(nodes)", column)
         return column.detach().to(compute_dtype(column))
-
-    def dense(self) -> Tensor:
-        """The matrix [N, N].
-
-        Raises:
-            ValueError: if it is not symmetric.
-        """
-        matrix = self.columns(torch.arange(self.num_points))
-        check_symmetry("function(nodes)", matrix)
-        return (matrix + matrix.T) / 2
 
     @without_autocast
     def factor(
@@ -108,9 +89,7 @@ class ColumnCost:
             seed: of the nodes.
 
         Raises:
-            TypeError: if an argument is of the wrong type.
-            ValueError: if one is out of range, or the matrix is not symmetric where that can be
-                seen.
+            ValueError: if the matrix is seen not to be symmetric.
 
         Source: Drineas, Mahoney and Muthukrishnan, "Relative-error CUR matrix decompositions", SIAM
         Journal on Matrix Analysis and Applications 30, 2008; the symmetric form with a fitted core
@@ -144,7 +123,7 @@ class ColumnCost:
 
 
 def _fit(column: Tensor, drawn: Tensor, rank: int, share: float) -> tuple[Tensor, Tensor]:
-    """X [N, r] and its signs [r] from columns [N, M] of M nodes."""
+    """Fit X [N, r] and its signs [r] to columns [N, M] of M nodes."""
     left, value, _ = torch.linalg.svd(column, full_matrices=False)
     basis = left[:, : min(rank, smallest_rank(value, share))]
     core = basis.T @ column @ torch.linalg.pinv(basis[drawn].T)

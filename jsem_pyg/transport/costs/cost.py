@@ -7,13 +7,13 @@ each point, an :class:`.AdjacencyCost` has the edges of a graph.
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from ..._checks import check_dense, check_finite, check_float, check_instance, numbers_of
 from ..._precision import compute_dtype
 
 _ASYMMETRY = 1e-4  # of entries, relative to the largest
+_SMALLEST, _LARGEST = 1e-12, 1e12  # costs: solvers compute with their fourth powers
 
 
 @runtime_checkable
@@ -25,10 +25,7 @@ class Cost(Protocol):
         """N."""
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes."""
-
-    def dense(self) -> Tensor:
-        """The matrix [N, N]."""
+        """Compute the columns [N, M] of M nodes."""
 
 
 class TableCost(NamedTuple):
@@ -42,16 +39,12 @@ class TableCost(NamedTuple):
         return self.matrix.size(0)
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes."""
+        """Compute the columns [N, M] of M nodes."""
         return self.matrix[:, nodes]
-
-    def dense(self) -> Tensor:
-        """The matrix [N, N]."""
-        return self.matrix
 
 
 def read_cost(name: str, source: Any) -> Cost:
-    """A cost in any view; a tensor is a matrix [N, N], which is checked."""
+    """Read a cost in any view; a tensor is a matrix [N, N], which is checked."""
     if isinstance(source, Cost):
         return source
     check_instance(name, source, Tensor, "a matrix [N, N], or a cost such as ColumnCost")
@@ -84,16 +77,10 @@ def check_symmetry(name: str, matrix: Tensor) -> None:
         )
 
 
-def check_squares(what: str, largest: Tensor, terms: int = 1) -> None:
-    """Raise a ValueError unless sums of `terms` squares are in the range of their type.
-
-    `largest` [...] has the sizes of the largest numbers; zeros are fine.
-    """
-    limits, some = torch.finfo(largest.dtype), largest[largest != 0]
-    outside = some[(some < limits.tiny**0.5) | (some > (limits.max / terms) ** 0.5)]
-    if outside.numel():
+def check_cost_range(name: str, largest: float) -> None:
+    """Raise a ValueError unless the largest cost of a side is zero or in the supported range."""
+    if largest and not _SMALLEST <= largest <= _LARGEST:
         raise ValueError(
-            f"Expected {what} of a size whose squares {largest.dtype} can hold (got a largest of "
-            f"{float(outside[0]):.3g}). To fix this, divide or multiply all costs by one number, "
-            "or compute them in float64."
+            f"Expected '{name}' to have a largest cost from {_SMALLEST:g} to {_LARGEST:g} (got "
+            f"{largest:.3g}). To fix this, multiply the costs of both sides by one number."
         )

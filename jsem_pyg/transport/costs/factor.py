@@ -1,7 +1,6 @@
 """A cost matrix [N, N] as N short vectors, the only form that factored transport takes."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +16,6 @@ from ..._checks import (
     read_nodes,
 )
 from ..._precision import compute_dtype, without_autocast
-from .cost import check_squares
 
 KINDS = ("sqdist", "kernel")
 
@@ -40,10 +38,6 @@ class Factor:
         error: how far it is from the matrix that it stands for, as a share of its Frobenius norm.
         edge_index: [2, E] edges among the N points that a solver may look at for where to start;
             None: the nearest neighbours by x.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if a value is NaN or infinite, or a shape does not fit.
 
     Example:
         >>> Factor(torch.tensor([[0.0], [2.0]])).dense()
@@ -69,18 +63,15 @@ class Factor:
         check_choice("kind", self.kind, KINDS)
         check_between("error", self.error, -1e-9, float("inf"))
         if self.sign is not None:
-            self._check_sign(self.sign)
+            check_vector("sign", self.sign, self.rank, "column of 'x'")
+            if self.kind != "kernel" or bool((self.sign.abs() != 1).any()):
+                raise ValueError(
+                    "Expected 'sign' to be of 1 and -1, and only with kind='kernel' (got "
+                    f"{self.sign.tolist()} and {self.kind!r})."
+                )
         if self.edge_index is not None:
             check_edge_index(self.edge_index, self.num_points)
         object.__setattr__(self, "x", self.x.to(compute_dtype(self.x)))
-
-    def _check_sign(self, sign: Any) -> None:
-        check_vector("sign", sign, self.rank, "column of 'x'")
-        if self.kind != "kernel":
-            raise ValueError(f"Expected 'sign' only with kind='kernel' (got kind={self.kind!r}).")
-        others = sign[sign.abs() != 1]
-        if others.numel():
-            raise ValueError(f"Expected 'sign' to be of 1 and -1 (got {float(others[0])}).")
 
     @property
     def num_points(self) -> int:
@@ -99,15 +90,8 @@ class Factor:
 
     @without_autocast
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes.
-
-        Raises:
-            TypeError: if `nodes` is not a tensor of integers.
-            ValueError: if it is not [M], there is no such node, or the coordinates are so large or
-                small that squares of them are not in the range of their type.
-        """
+        """Compute the columns [N, M] of M nodes."""
         nodes = read_nodes("nodes", nodes, self.num_points)
-        check_squares("coordinates", self.x.detach().abs().max(), 4 * self.rank)
         if self.kind == "kernel":
             return (self.x * self.signs) @ self.x[nodes].T
         # Not by inner products, whose rounding would be what near points are apart.
@@ -115,11 +99,11 @@ class Factor:
         return torch.cdist(self.x, self.x[nodes], compute_mode=mode).square()
 
     def dense(self) -> Tensor:
-        """The matrix [N, N] itself; see :meth:`columns`."""
+        """Compute the matrix [N, N]."""
         return self.columns(torch.arange(self.num_points, device=self.x.device))
 
     def detach(self) -> "Factor":
-        """The same numbers, without their history."""
+        """Drop the history of the numbers."""
         return replace(self, x=self.x.detach())
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ def check_loss(name: str, value: Any) -> None:
 
 
 def column_error(x: Tensor, nodes: Tensor, columns: Tensor, kind: str) -> float:
-    r"""The relative error of :math:`\mathbf{X} \mathbf{X}^T`, estimated on known columns.
+    r"""Estimate the relative error of :math:`\mathbf{X} \mathbf{X}^T`, estimated on known columns.
 
     Columns that are drawn at random, and were not used to make the factor, estimate the error of
     the whole matrix: of a kernel K on these columns, or of the squared distances
@@ -40,12 +40,9 @@ def _squared_distances(gram: Tensor) -> Tensor:
 
 
 def relative_norm(difference: Tensor, whole: Tensor) -> float:
-    """|difference| / |whole|, in the Frobenius norm; zero if both are zero, one if `whole` is."""
-    unit = whole.detach().abs().max().double()  # whose squares may be out of range
-    if unit == 0:
-        return float(bool(difference.any()))
-    size, most = (float((each.double() / unit).norm()) for each in (difference, whole))
-    return size / most
+    """Divide Frobenius norms, |difference| / |whole|; zero if both are zero, one if `whole` is."""
+    size, most = (float(each.detach().double().norm()) for each in (difference, whole))
+    return size / most if most else float(size > 0)
 
 
 def warn_if_large(what: str, error: float, remedy: str) -> None:
@@ -60,8 +57,7 @@ def warn_if_large(what: str, error: float, remedy: str) -> None:
 
 
 def smallest_rank(value: Tensor, share: float) -> int:
-    """How many eigenvalues [M], descending in size, hold all but `share` of their norm: >= 1."""
-    value = value.double().abs()
-    square = (value / value.max().clamp(min=torch.finfo(value.dtype).tiny)).square()
-    rest = square.flip(0).cumsum(0).flip(0)  # lost by a cut before each
+    """Find the smallest rank whose cut loses at most `share` of the norm of eigenvalues [M]."""
+    square = value.double().square()
+    rest = square.flip(0).cumsum(0).flip(0)  # what a cut before each of them loses
     return max(1, int((rest > share**2 * torch.sum(square)).sum()))

@@ -29,10 +29,6 @@ class FeatureCost:
         center: whether the mean of all rows is subtracted first. Inner products then depend on
             distances alone, as squared distances do.
 
-    Raises:
-        TypeError: if `normalize` or `center` is not a bool.
-        ValueError: if `kind` is neither of them.
-
     Example:
         >>> FeatureCost()(torch.tensor([[0.0], [1.0], [3.0]])).dense()
         tensor([[0., 1., 9.],
@@ -54,27 +50,19 @@ class FeatureCost:
         """Make the factor of points [N, D], or of those in the `x` (or `pos`) of a `Data`.
 
         The edges of the `Data`, where it has some, are remembered in the factor.
-
-        Raises:
-            TypeError: if the points are not floating-point.
-            ValueError: if there are none, if they are not finite, or, with `normalize`, if a row
-                is zero, which has no direction.
         """
         x, edge_index = read_points(source)
         if self.center:
-            # Copies of one point are zero then, not rounding.
-            apart = x.double() - x[0].detach().double()
+            apart = x.double() - x[0].detach()  # copies of one point are zero, not rounding
             x = (apart - apart.mean(0)).to(x.dtype)
         return Factor(_unit_rows(x) if self.normalize else x, self.kind, edge_index=edge_index)
 
 
 def _unit_rows(x: Tensor) -> Tensor:
-    # By the largest entry first, so that no square over- or underflows.
-    largest = x.detach().abs().amax(1, keepdim=True)
-    zero = int((largest == 0).sum())
+    zero = int((x == 0).all(1).sum())
     if zero:
         raise ValueError(
             f"Expected rows of 'source' that have a direction, for normalize=True (got {zero} that "
             "are zero). To fix this, leave these points out, or take normalize=False."
         )
-    return torch.nn.functional.normalize(x / largest, dim=1)
+    return torch.nn.functional.normalize(x, dim=1, eps=1e-30)

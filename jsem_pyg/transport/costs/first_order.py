@@ -1,15 +1,14 @@
 """Numbers with first derivatives only: a second one is refused.
 
-Where a derivative is not that of a graph of operations, as that of an optimum, autograd would
-differentiate what it sees once more, and give another number, or zero, without a word.
+The derivative of an optimum is taken at a plan that is held fixed. Autograd would differentiate
+what it sees once more, and give a wrong number, or zero, without a word. Forward mode and
+`torch.func` are refused by autograd itself.
 """
 
 from typing import Any, NoReturn
 
 from torch import Tensor
 from torch.autograd import Function
-
-from ...kernels.torch_func import has_forward_derivative
 
 
 class _Entrance(Function):
@@ -42,21 +41,12 @@ class _Gradient(Function):
         )
 
 
-def check_reverse_mode(what: str, *inputs: Tensor | None) -> None:
-    """Raise a NotImplementedError if an input has a derivative in forward mode or of torch.func."""
-    if any(each is not None and has_forward_derivative(each) for each in inputs):
-        raise NotImplementedError(
-            f"Expected {what} to be differentiated by backward() or torch.autograd.grad (got a "
-            "tensor of torch.func or of forward mode, which it has no derivative for)."
-        )
-
-
 def first_order(x: Tensor, what: str) -> Tensor:
-    """The same numbers, with a first derivative in whatever is computed from them, and no second.
+    """Give a tensor a first derivative in whatever is computed from it, and no second.
 
-    Only in reverse mode: others are refused. `what` names, in the errors, what has no others.
+    `what` names, in the error, what has no second derivative.
     """
-    check_reverse_mode(what, x)
-    if x.is_inference():  # which the derivatives of the optimum itself could not save
+    if x.is_inference():  # which autograd could not save
         return x.clone()
-    return _Entrance.apply(x, what) if x.requires_grad else x
+    found: Tensor = _Entrance.apply(x, what)
+    return found

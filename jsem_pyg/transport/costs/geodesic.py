@@ -57,12 +57,8 @@ class GeodesicCost:
         num_landmarks: how many, more than `rank`.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
-        tol: how much larger the relative error of fewer columns may be than that of the best.
+        tol: fewer columns may have a relative error that is larger by this.
         seed: of where the landmarks begin, and of the nodes that the error is estimated from.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range.
 
     Source: de Silva and Tenenbaum, "Sparse multidimensional scaling using landmark points",
     Stanford University, 2004; Tenenbaum, de Silva and Langford, "A global geometric framework for
@@ -112,9 +108,7 @@ class GeodesicCost:
             A factor of kind "sqdist" with the edges of the graph.
 
         Raises:
-            TypeError: if an argument is of the wrong type.
-            ValueError: if there is no graph, if it or its lengths are malformed, if it has several
-                components, between which there is no path, or if lengths require a gradient.
+            ValueError: if the graph has several components, or if lengths require a gradient.
         """
         with as_argument("edge_length", "edge_weight"):
             graph = read_graph(
@@ -145,7 +139,7 @@ class GeodesicCost:
         return (2 * apart).sqrt() if self.metric == "cosine" else apart
 
     def _embed(self, length: csr_array) -> tuple[Tensor, float]:
-        """Coordinates [N, r], and the error."""
+        """Compute coordinates [N, r], and their error."""
         num_nodes = length.shape[0]
         generator = seeded(self.seed)
         probe = torch.randperm(num_nodes, generator=generator)[:NUM_PROBES].tolist()
@@ -164,7 +158,7 @@ class GeodesicCost:
 
 
 def _length_matrix(structure: GraphStructure, length: Tensor) -> csr_array:
-    """The lengths [E] as a matrix [N, N] for SciPy; the shortest of parallel edges counts."""
+    """Make lengths [E] a matrix [N, N] for SciPy; the shortest of parallel edges counts."""
     slots = torch.full((structure.num_slots,), torch.inf, dtype=torch.float64)
     shortest = slots.scatter_reduce(0, structure.slot.long().cpu(), length.cpu(), "amin")
     shape = (structure.num_nodes, structure.num_nodes)
@@ -172,7 +166,7 @@ def _length_matrix(structure: GraphStructure, length: Tensor) -> csr_array:
 
 
 def farthest_landmarks(length: csr_array, first: Array, most: int) -> tuple[list[int], Array]:
-    """Landmarks, each farthest from those before, and their distances [M, N] to all nodes.
+    """Choose landmarks one by one, the farthest node next; with distances [M, N] to all nodes.
 
     The first is farthest from the node whose distances [N] are given.
 
@@ -190,7 +184,7 @@ def farthest_landmarks(length: csr_array, first: Array, most: int) -> tuple[list
 
 
 def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int) -> Tensor:
-    """Coordinates [N, r] of squared distances [M, N] from landmarks [M] to all points.
+    """Compute coordinates [N, r] from squared distances [M, N] of landmarks [M] to all points.
 
     Directions of negative eigenvalues, which no real coordinates have, are left out.
     """
@@ -207,7 +201,7 @@ def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int) -> Tensor:
 
 
 def errors_by_rank(x: Tensor, nodes: list[int], true: Tensor) -> list[float]:
-    """The relative errors of the first 1, 2, ... r columns of X [N, r] on true costs [P, N]."""
+    """Compute relative errors of the first 1, 2, ... columns of X [N, r] on true costs [P, N]."""
     found, errors = torch.zeros_like(true), []
     for column in x.T:
         found += (column[nodes, None] - column).square()
@@ -218,7 +212,7 @@ def errors_by_rank(x: Tensor, nodes: list[int], true: Tensor) -> list[float]:
 def geodesic_columns(
     edge_index: Tensor, num_nodes: int, edge_length: Tensor | None = None
 ) -> ColumnCost:
-    """Lengths of shortest paths of a connected graph, by one search for each column.
+    """Compute lengths of shortest paths of a connected graph, by one search for each column.
 
     Args:
         edge_index: [2, E]; one direction of an edge is enough.
@@ -226,9 +220,7 @@ def geodesic_columns(
         edge_length: [E] non-negative; None: one each.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if edges or lengths are not valid; where a column is computed, if the graph is
-            not connected.
+        ValueError: where a column is computed, if the graph is not connected.
 
     Example:
         >>> path = torch.tensor([[0, 1], [1, 2]])

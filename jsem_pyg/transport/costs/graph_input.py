@@ -19,7 +19,6 @@ from ...graph import GraphStructure
 from ...graph.prepare import GraphReader, choose_weight
 from ...graph.read_structure import count_nodes
 from ...neighbors import knn_graph
-from .first_order import check_reverse_mode
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
@@ -44,32 +43,32 @@ class GraphInput(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The number type: that of the weights, or of the points, or torch's default."""
+        """The number type of the weights, or of the points, or torch's default."""
         known = self.points if self.weight is None else self.weight
         return compute_dtype(known)
 
 
 def is_points(source: Any) -> TypeGuard[Tensor]:
-    """True if this is a dense table of floating-point numbers, which no form of graph is."""
+    """Return True for a dense table of floating-point numbers, which no form of graph is."""
     return (
         isinstance(source, Tensor) and source.layout == torch.strided and source.is_floating_point()
     )
 
 
 def data_points(data: Data) -> Tensor | None:
-    """The points of a `Data`, in `x` or else in `pos`, if it has any; not yet checked."""
+    """Find the points of a `Data`, in `x` or else in `pos`, if it has any; not yet checked."""
     x = data.get("x")
     return data.get("pos") if x is None else x
 
 
 def data_graph(data: Data) -> Any:
-    """The edges of a `Data`, in `edge_index` or else in `adj_t`, if it has any."""
+    """Find the edges of a `Data`, in `edge_index` or else in `adj_t`, if it has any."""
     edge_index = data.get("edge_index")
     return data.get("adj_t") if edge_index is None else edge_index
 
 
 def read_points(source: Any) -> tuple[Tensor, Tensor | None]:
-    """Points [N, D], checked, and the edges of the `Data` that they come in, where it has some."""
+    """Read and check points [N, D], and the edges of the `Data` that they come in, if any."""
     points, edge_index = source, None
     if isinstance(source, Data):
         points = data_points(source)
@@ -126,7 +125,7 @@ def read_graph(
 
 
 def _data_weight(data: Data, name: str | None) -> Tensor | None:
-    """Values of the edges [E], also from a single column [E, 1]."""
+    """Find values of the edges [E], also in a single column [E, 1]."""
     weight = None if name is None else data.get(name)
     if isinstance(weight, Tensor) and weight.dim() == 2 and weight.size(1) == 1:
         return weight[:, 0]
@@ -140,7 +139,7 @@ def _neighbor_graph(
     for name, value in (("edge_weight", edge_weight), ("num_nodes", num_nodes)):
         if value is not None:
             raise ValueError(
-                f"Expected 'source' to be the edges of a graph, beside '{name}' (got points, whose "
+                f"Expected 'source' to be the edges of a graph, with '{name}' (got points, whose "
                 f"edges are the nearest neighbours). To fix this, pass edges, or omit '{name}'."
             )
     dtype = compute_dtype(points)
@@ -175,7 +174,6 @@ def _given_graph(
     structure, weight = _READER.read(
         graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight
     )
-    check_reverse_mode("a cost of a graph", weight)
     return GraphInput(cast(GraphStructure, structure), weight, points)
 
 

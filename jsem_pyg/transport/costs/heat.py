@@ -51,10 +51,6 @@ class HeatCost:
         tol: what a cut may lose, as a share of the norm; not below rounding.
         seed: of the random vectors.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range.
-
     Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
     2006; Williams and Seeger, "Using the Nyström method to speed up kernel machines", NeurIPS 2000;
     Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53, 2011, §5.4.
@@ -102,15 +98,11 @@ class HeatCost:
         Args:
             source: a `Data`, any form of graph, or points [N, D] for the graph of their nearest
                 neighbours.
-            edge_weight: [E] non-negative; None: that of the `Data` or sparse tensor, or ones.
+            edge_weight: [E] non-negative; None: weights of the `Data` or sparse tensor, or ones.
             num_nodes: N, where isolated nodes may come after the last edge.
 
         Returns:
             A factor with the edges of the graph, in the type of the weights.
-
-        Raises:
-            TypeError: if an argument is of the wrong type.
-            ValueError: if there is no graph, or it or its weights are malformed.
         """
         graph = read_graph(source, edge_weight, num_nodes, self.k, self.metric)
         if graph.num_nodes <= self.num_anchors:
@@ -123,7 +115,7 @@ class HeatCost:
         return Factor(x, self.kind, error=error, edge_index=graph.edge_index)
 
     def _diffuse(self, graph: GraphInput, signal: Tensor) -> Tensor:
-        """K times a signal [N, M]."""
+        """Multiply a signal [N, M] by K."""
         tol = max(1e-13, 10 * torch.finfo(signal.dtype).eps)
         return heat_diffusion(signal, graph.structure, graph.weight, self.t, tol=tol)
 
@@ -148,7 +140,7 @@ class HeatCost:
         return x, column_error(x, nodes, column, self.kind)
 
     def _draw(self, graph: GraphInput) -> tuple[Tensor, Tensor]:
-        """Nearly orthonormal random vectors [N, M], and the nodes [P] of probes."""
+        """Draw nearly orthonormal vectors [N, M], and the nodes [P] of probes."""
         generator = seeded(self.seed)
         shape = (graph.num_nodes, self.num_anchors)
         normal = torch.randn(shape, generator=generator, dtype=graph.dtype)
@@ -158,7 +150,7 @@ class HeatCost:
         return torch.linalg.qr(normal)[0], nodes
 
     def _cut(self, x: Tensor) -> Tensor:
-        """The columns [N, r] of X on its leading axes: as many as asked for, or needed."""
+        """Cut X [N, r] to its leading axes: as many as asked for, or needed."""
         gram = x.double().T @ x.double()
         rank = self.rank
         if rank is None:

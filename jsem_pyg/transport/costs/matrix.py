@@ -28,7 +28,7 @@ class MatrixCost:
 
     by its eigenvalues of largest size, of either sign. Up to 512 points all eigenvalues are
     computed; beyond, those in the range of the matrix times random vectors, with two power
-    iterations. The error is that of the whole matrix, and is logged if it exceeds 5 %.
+    iterations. The error of the whole matrix is logged if it exceeds 5 %.
 
     Differentiable up to 512 points, exactly so for what depends on the cost matrix, where the cut
     separates different eigenvalues; refused beyond.
@@ -37,10 +37,6 @@ class MatrixCost:
         rank: the largest number of columns; fewer where they hold all but `tol` of the norm.
         tol: what fewer columns may lose, as a share of the norm; not below rounding.
         seed: of the random vectors.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range.
 
     Source: Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53, 2011,
     algorithms 4.4 and 5.3.
@@ -61,13 +57,7 @@ class MatrixCost:
 
     @without_autocast
     def __call__(self, matrix: Any) -> Factor:
-        """Make the factor, of kind "kernel" with signs, of a symmetric matrix [N, N].
-
-        Raises:
-            TypeError: if `matrix` is not a floating-point tensor.
-            ValueError: if it is not square, dense, symmetric and finite, is empty, or requires a
-                gradient and is too large for it.
-        """
+        """Make the factor, of kind "kernel" with signs, of a symmetric matrix [N, N]."""
         check_matrix("matrix", matrix)
         matrix = matrix.to(compute_dtype(matrix))
         share = max(self.tol, 10 * torch.finfo(matrix.dtype).eps)

@@ -38,17 +38,17 @@ def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
 
 
 def inverse_root(matrix: Tensor, shift: float) -> Tensor:
-    """(A + shift I)^(-1/2) of a symmetric positive semidefinite matrix A; differentiable."""
+    """Compute (A + shift I)^(-1/2) of a positive semidefinite matrix A; differentiable."""
     return _InverseRoot.apply(first_order(matrix, _WHAT), shift)
 
 
 def leading_basis(matrix: Tensor, rank: int) -> Tensor:
-    """The eigenvectors [M, rank] of the largest eigenvalues of a symmetric matrix [M, M]."""
+    """Find the eigenvectors [M, rank] of the largest eigenvalues of a symmetric matrix [M, M]."""
     return _LeadingBasis.apply(first_order(matrix, _WHAT), rank)
 
 
 def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, ascending, and eigenvectors in float64."""
+    """Compute eigenvalues, ascending, and eigenvectors in float64."""
     value, vector = torch.linalg.eigh(_symmetric(matrix.double()))
     return value, vector
 
@@ -58,7 +58,7 @@ def _symmetric(matrix: Tensor) -> Tensor:
 
 
 def _quotient(above: Tensor, below: Tensor) -> Tensor:
-    """Above / below, zero where that is x / 0: two null eigenvalues, or a tie at the cut."""
+    """Divide, with zero in place of x / 0: two null eigenvalues, or a tie at the cut."""
     return torch.where(below == 0, 0, above / torch.where(below == 0, 1, below))
 
 

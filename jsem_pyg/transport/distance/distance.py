@@ -8,11 +8,10 @@ from torch import Tensor
 from ..._checks import check_choice
 from ..._precision import without_autocast
 from ...kernels.torch_func import outside_inference
-from ..costs.first_order import check_reverse_mode
-from ..factored.solver import read_task
 from ..plan.plan import Plan
 from ..problem.options import SolverOptions
-from .envelope import OPTIMUM, value_at
+from ..solver.task import read_task
+from .envelope import value_at
 
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # marginals with a gradient
 
@@ -53,16 +52,16 @@ def gw_distance(
 
     Gradients are exact, by the envelope theorem, up to the solver's tolerance: in the coordinates
     of both sides, and so in whatever a cost makes them of, such as edge weights; in `features`; and
-    in `p` and `q`. They are those of a problem at the temperature of the plan, a number in the unit
+    in `p` and `q`. They belong to a problem at the temperature of the plan, a number in the unit
     of squared costs: that a relative `epsilon`, or `rho`, changes with the data is not seen. Where
     a function is wanted whose values differ as the gradients say, fix `epsilon` with `absolute`,
-    and begin at the last plan, so that it stays in one optimum. The gradient in `p` is that of
-    masses with the sum one, to which they are brought; at a mass of zero it is one-sided. Second
-    derivatives, in which the plan moves as well, are refused, and so are those of forward mode and
-    of `torch.func`.
+    and begin at the last plan, so that it stays in one optimum. The gradient in `p` is
+    taken after masses are divided by their sum; at a mass of zero it is one-sided. Second
+    derivatives, in which the plan moves as well, are refused, and so are forward mode and
+    `torch.func`.
 
     Args:
-        source: see :func:`gromov_wasserstein`, like all others.
+        source: see :func:`gromov_wasserstein`, like all arguments that are not described here.
         target: likewise.
         cost: likewise.
         p: likewise.
@@ -86,10 +85,6 @@ def gw_distance(
     Returns:
         F, a number, in the type of the coordinates and the unit of squared costs.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range, or shapes do not fit; see :func:`gromov_wasserstein`.
-
     Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
     matrices", ICML 2016; the gradient as in Xu, Luo and Carin, "Scalable Gromov-Wasserstein
     learning for graph partitioning and matching", NeurIPS 2019, but with its entropy.
@@ -108,5 +103,4 @@ def gw_distance(
         progress=progress,
     )  # fmt: skip
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    check_reverse_mode(OPTIMUM, *task.tensors)
     return value_at(task, task.solve())

@@ -1,15 +1,15 @@
 r"""The value of a transport problem at its optimum, with the gradients of the optimum.
 
-By the envelope theorem (Danskin), the derivative of a minimum is that of the objective at the
-minimiser held fixed, plus what the constraints cost: with the Lagrangian
+By the envelope theorem (Danskin), the derivative of a minimum is the derivative of the objective
+at the minimiser held fixed, plus what the constraints cost: with the Lagrangian
 
 .. math::
     L(\mathbf{T}) = F(\mathbf{T}) + \langle \lambda, \mathbf{p} - \mathbf{T} 1 \rangle
     + \langle \mu, \mathbf{q} - \mathbf{T}^T 1 \rangle
 
-the derivatives in coordinates and features are those of F, and those in p and q get the prices
-lambda and mu of mass. L does not change to first order in T, so that its value is right to second
-order in what a solver has left of the marginal error.
+the derivatives in coordinates and features are the derivatives of F, and the derivatives in p and q
+get the prices lambda and mu of mass. L does not change to first order in T, so that its value is
+right to second order in what a solver has left of the marginal error.
 """
 
 import math
@@ -20,26 +20,26 @@ import torch
 from torch import Tensor
 
 from ..costs.first_order import first_order
-from ..factored.solver import Task
-from ..problem.objective import fused_cost, in_range, known_pull
+from ..plan.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
+from ..problem.objective import fused_cost, known_pull
 from ..problem.relaxation import Relaxation
-from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
+from ..solver.task import Task
 
-OPTIMUM = "the optimum of a transport problem"  # for errors about its derivatives
+_WHAT = "the optimum of a transport problem"
 
 
 def value_at(task: Task, plan: Any) -> Tensor:
-    """The objective of a task at its optimum, a plan of :func:`.gromov_wasserstein`.
+    """Compute the objective of a task at its optimum, a plan of :func:`.gromov_wasserstein`.
 
     With gradients in both factors, masses and features.
     """
     first, second = (
-        replace(each, x=first_order(each.x, OPTIMUM)) for each in (task.first, task.second)
+        replace(each, x=first_order(each.x, _WHAT)) for each in (task.first, task.second)
     )
-    p, q = (first_order(mass, OPTIMUM) for mass in (task.p, task.q))
+    p, q = (first_order(mass, _WHAT) for mass in (task.p, task.q))
     features = task.features
     if features is not None:
-        features = first_order(features[0], OPTIMUM), first_order(features[1], OPTIMUM)
+        features = first_order(features[0], _WHAT), first_order(features[1], _WHAT)
     known = task.known_pairs
     if known is not None and known.is_inference():
         task = replace(task, known_pairs=known.clone())
@@ -56,11 +56,11 @@ def value_at(task: Task, plan: Any) -> Tensor:
         value = _lagrangian(task, plan, relaxation)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in task.tensors)):
         value = value.detach()
-    return in_range(value, first.x.dtype)
+    return value.to(first.x.dtype)
 
 
 def _lagrangian(task: Task, plan: Any, relaxation: Relaxation) -> Tensor:
-    """The Lagrangian of the optimum, float64; for masses of sum one."""
+    """Compute the Lagrangian of the optimum, float64; for masses of sum one."""
     scores, epsilon, p, q = plan.scores, plan.epsilon, task.p, task.q
     sums = plan_sums(scores)
     tilt = _Tilt(scores, sums, p.detach(), q.detach())
@@ -103,13 +103,13 @@ class _Tilt:
         self.c = sums.c + self.z + q * self.w.sum()
 
     def average(self, y: Tensor) -> Tensor:
-        """T y [N, D] of y [K, D]; sums are in the scores' type."""
-        sent = average(self.scores, y, is_narrow=True)
+        """Compute T y [N, D] of y [K, D]."""
+        sent = average(self.scores, y)
         return sent + self.w[:, None] * (self.q @ y) + self.p[:, None] * (self.z @ y)
 
 
 def _entropy(sums: PlanSums, p: Tensor, q: Tensor, relaxation: Relaxation) -> Tensor:
-    """KL(T | p q^T), of any mass; where a marginal is fixed, its derivative there is zero."""
+    """Compute KL(T | p q^T), of any mass; without derivative in marginals that are fixed."""
     p = p.detach() if relaxation.fixes_rows else p
     q = q.detach() if relaxation.fixes_columns else q
     logarithms = math.log(2) * sums.log2 - _weighted_log(sums.r, p) - _weighted_log(sums.c, q)
@@ -117,7 +117,7 @@ def _entropy(sums: PlanSums, p: Tensor, q: Tensor, relaxation: Relaxation) -> Te
 
 
 def _mean_logarithms(scores: FactoredScores, p: Tensor, q: Tensor) -> Tensor:
-    """Sum over j of q_j ln(T_ij / (p_i q_j)), of each row [N].
+    """Sum over j: q_j ln(T_ij / (p_i q_j)), of each row [N].
 
     Where p is zero, it is the limit: the potential of a row does not depend on its mass otherwise.
     """
@@ -131,7 +131,7 @@ def _mean_logarithms(scores: FactoredScores, p: Tensor, q: Tensor) -> Tensor:
 
 
 def _divergence(sent: Tensor, mass: Tensor) -> Tensor:
-    """KL(sent | mass), of any masses."""
+    """Compute KL(sent | mass), of any masses."""
     return (
         torch.special.xlogy(sent, sent).sum() - _weighted_log(sent, mass) - sent.sum() + mass.sum()
     )

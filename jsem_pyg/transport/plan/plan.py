@@ -11,21 +11,13 @@ from torch import Tensor
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
 from ..._precision import without_autocast
 from ...kernels.csr import quiet_sparse_tensors
-from ..sinkhorn.scores import (
-    AssignmentScores,
-    Scores,
-    average,
-    column_sums,
-    row_blocks,
-    row_sums,
-    shares,
-)
+from .scores import AssignmentScores, Scores, average, row_blocks, row_sums
 
-DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyte of float32
+_DENSE_LIMIT = 1 << 28  # numbers of `Plan.dense`, at most: a gigabyte of float32
 
 
 class Step(NamedTuple):
-    """Report of a solver on one step."""
+    """What a solver reports of one step."""
 
     stage: str  #: such as "200 x 200 cells, profiles" or "all points"
     epsilon: float  #: the temperature, in the unit of squared costs
@@ -48,9 +40,9 @@ class Plan:
         source: [N, r] the coordinates that the plan was computed from, centred; None where there
             are none.
         target: [K, s] the same of the other side.
-        believe: what computes :attr:`confidence` of a plan; None where nothing does.
-        dtype: the type of the tensors that the methods return; None for that of the scores, which
-            are float64 where float32 would not resolve them.
+        confidence_model: what computes :attr:`confidence` of a plan; None if nothing does.
+        dtype: the type of the tensors that the methods return; None for the type of the scores,
+            float64 where float32 would not resolve them.
     """
 
     scores: Scores
@@ -60,7 +52,7 @@ class Plan:
     history: list[Step] = field(default_factory=list)
     source: Tensor | None = None
     target: Tensor | None = None
-    believe: "Callable[[Plan], Tensor] | None" = field(default=None, repr=False)
+    confidence_model: "Callable[[Plan], Tensor] | None" = field(default=None, repr=False)
     dtype: torch.dtype | None = None
 
     @property
@@ -69,24 +61,20 @@ class Plan:
         return self.scores.shape
 
     def argmax(self) -> Tensor:
-        """The target point that gets most of each source point: [N] int64, -1 without mass."""
+        """Find the target point that gets most of a source point: [N] int64, -1 without mass."""
         if isinstance(self.scores, AssignmentScores):
             return self.scores.partner
         best = [_best(block) for _, block in row_blocks(self.scores)]
         return torch.cat(best) if best else self.scores.like.new_zeros(0, dtype=torch.int64)
 
     def topk(self, k: int) -> Tensor:
-        """The k largest entries of every row, as a sparse tensor.
+        """Find the k largest entries of every row, as a sparse tensor.
 
         Args:
             k: how many; all if there are fewer columns.
 
         Returns:
             A coalesced sparse COO tensor [N, K]; entries without mass are left out.
-
-        Raises:
-            TypeError: if `k` is not an integer.
-            ValueError: if `k` is not positive.
         """
         check_positive_int("k", k)
         kept = min(k, self.shape[1])
@@ -112,80 +100,76 @@ class Plan:
             ).coalesce()
 
     def apply(self, y: Tensor) -> Tensor:
-        """The barycentric projection: each source point gets the mean of what it is sent to.
+        """Give each source point the mean of what it is sent to: the barycentric projection.
 
         Args:
             y: [K, D] a signal of the target points, such as features, or classes one-hot.
 
         Returns:
             [N, D], the rows of diag(1 / T1) T y; zero in rows without mass. Differentiable in `y`.
-
-        Raises:
-            TypeError: if `y` is not a floating-point tensor.
-            ValueError: if it has no row for each target point, or is not finite.
         """
         check_float("y", y)
         check_rows("y", y, self.shape[1], "target point")
         check_finite("y", y)
         dtype = torch.promote_types(self.scores.like.dtype, y.dtype)
         columns = y.to(dtype).reshape(self.shape[1], -1)
-        means = average(shares(self.scores, dtype), columns).reshape(self.shape[0], *y.shape[1:])
+        means = average(self.scores.shares(dtype), columns).reshape(self.shape[0], *y.shape[1:])
         return means.to(torch.promote_types(self.dtype or dtype, y.dtype))
 
     def dense(self) -> Tensor:
-        """The plan itself: [N, K].
+        """Compute the table of the plan: [N, K].
 
         Raises:
             ValueError: if it has more than 2^28 entries, a gigabyte in float32.
         """
-        if self.shape[0] * self.shape[1] > DENSE_LIMIT:
+        if self.shape[0] * self.shape[1] > _DENSE_LIMIT:
             raise ValueError(
-                f"Expected a plan of at most {DENSE_LIMIT} entries (got {self.shape[0]} x "
+                f"Expected a plan of at most {_DENSE_LIMIT} entries (got {self.shape[0]} x "
                 f"{self.shape[1]}). To fix this, ask for 'topk', 'argmax' or 'apply' instead."
             )
         return self._cast(self.scores.rows(0, self.shape[0]).exp2())
 
     def marginals(self) -> tuple[Tensor, Tensor]:
-        """The masses that leave the source points [N] and reach the target points [K], float64."""
-        return row_sums(self.scores), column_sums(self.scores)
+        """Sum the masses that leave the source [N] and reach the target [K], float64."""
+        return row_sums(self.scores), self.scores.column_sums()
 
     def perplexity(self) -> Tensor:
-        """The number [N] of target points that a source point is spread over, exp of the entropy.
+        """Count the target points that a source point is spread over, [N]: exp of the entropy.
 
         One for a point that goes to a single other, K for one that goes everywhere, and zero for
         one without mass.
         """
         if isinstance(self.scores, AssignmentScores):
             return self._cast((self.scores.partner >= 0).to(self.scores.like))
-        share = shares(self.scores, self.scores.like.dtype)
+        share = self.scores.shares(self.scores.like.dtype)
         parts = [_perplexity(block) for _, block in row_blocks(share)]
         return self._cast(torch.cat(parts) if parts else self.scores.like.new_zeros(0))
 
     @cached_property
     @without_autocast
     def confidence(self) -> Tensor:
-        """The estimated probability [N] that each partner, of :meth:`argmax`, is right.
+        """Estimate the probability [N] that the partner, :meth:`argmax`, is right.
 
         Of :func:`match_graphs` it is the probability of the true partner, which nodes with the same
         neighbours share. Of :func:`gromov_wasserstein` it is the probability that the partner is
         among the tenth of all target points that is nearest to the true one; features and known
-        pairs do not count. Zero without mass. Both are fitted to simulated pairs, of which some
-        had nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
+        pairs do not count. Zero without mass. Both are fitted to simulated pairs, some with
+        nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
         the sides do not correspond, or that their costs do not show how. Computed when it is first
         read, which takes as long as a small alignment.
 
         Raises:
             ValueError: if the plan comes from another solver.
         """
-        if self.believe is None:
+        if self.confidence_model is None:
             raise ValueError(
                 "Expected a plan of match_graphs or gromov_wasserstein (got one of another solver, "
                 "which has no model of its confidence)."
             )
-        return self.believe(self)
+        return self.confidence_model(self)
 
     def transposed(self) -> "Plan":
-        """The same plan, from the target to the source."""
+        """Turn the plan round, from the target to the source."""
         return Plan(
             self.scores.transposed(),
             self.cost,
@@ -194,7 +178,7 @@ class Plan:
             self.history,
             self.target,
             self.source,
-            None if self.believe is None else self._confidence_of_targets,
+            None if self.confidence_model is None else self._confidence_of_targets,
             self.dtype,
         )
 
@@ -202,12 +186,12 @@ class Plan:
         return result.to(self.dtype or result.dtype)
 
     def _confidence_of_targets(self, received: "Plan") -> Tensor:
-        """[K] means of the confidence of the source points that a target point's mass is from."""
+        """Average the confidence of the source points that a target point's mass is from: [K]."""
         return received.apply(self.confidence[:, None])[:, 0]
 
     @without_autocast
     def joint_embedding(self, dim: int = 2) -> tuple[Tensor, Tensor]:
-        """Both sides in one space, matched points close together.
+        """Put both sides in one space, matched points close together.
 
         The singular vectors of the matched coordinates X^T T Y turn both sides onto shared axes
         (those of largest matched covariance first), as canonical correlations would.
@@ -219,9 +203,8 @@ class Plan:
             [N, dim] and [K, dim].
 
         Raises:
-            TypeError: if `dim` is not an integer.
-            ValueError: if it is not positive, or larger than the ranks allow, or if the plan was
-                not computed from coordinates.
+            ValueError: if `dim` is larger than the ranks allow, or if the plan was not computed
+                from coordinates.
         """
         check_positive_int("dim", dim)
         if self.source is None or self.target is None:
@@ -251,6 +234,6 @@ def _best(block: Tensor) -> Tensor:
 
 
 def _perplexity(block: Tensor) -> Tensor:
-    """Exponential of the entropy of rows of log2 T that have the sum one, or no mass."""
+    """Compute exp(entropy) of rows of log2 T that have the sum one, or no mass."""
     entropy = torch.special.entr(block.exp2()).sum(1)
     return torch.where(block.amax(1) > -torch.inf, entropy.exp(), 0)

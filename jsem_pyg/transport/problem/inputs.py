@@ -19,8 +19,12 @@ from ..costs.graph_input import data_points
 
 
 def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
-    """The factor of one side: the given one, or the one that `cost` or the default makes."""
-    check_cost(cost)
+    """Make the factor of one side, unless it is one: by `cost`, or by the default."""
+    if cost is not None and not callable(cost):
+        raise TypeError(
+            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
+            f"(got {type(cost).__name__})."
+        )
     if isinstance(side, Factor):
         return side
     if isinstance(side, ColumnCost):
@@ -36,17 +40,8 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
     return made
 
 
-def check_cost(cost: Any) -> None:
-    """Raise a TypeError unless `cost` is None, or can be called."""
-    if cost is not None and not callable(cost):
-        raise TypeError(
-            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
-            f"(got {type(cost).__name__})."
-        )
-
-
 def _default_cost(name: str, side: Any) -> Any:
-    """The cost of a side that none was given for."""
+    """Choose the cost of a side that none was given for."""
     if isinstance(side, Data) and data_points(side) is None:
         return HeatCost()
     if isinstance(side, Data | Tensor):
@@ -72,7 +67,7 @@ def check_kinds(first: Factor, second: Factor) -> None:
 
 
 def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor, Tensor]:
-    """Features [N, d] and [K, d] of both sides."""
+    """Check and centre features [N, d] and [K, d] of both sides."""
     if not isinstance(features, tuple | list) or len(features) != 2:
         raise TypeError(
             "Expected 'features' to be two tensors [N, d] and [K, d] (got "
@@ -87,13 +82,13 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
                 f"Expected 'features' to be [{first.num_points}, d] and [{second.num_points}, d] "
                 f"(got {list(features[0].shape)} and {list(features[1].shape)})."
             )
-    # Only differences count: in a narrower type, those of numbers far from zero would be lost.
-    origin = features[0].detach().double().div(first.num_points).sum(0)
-    return (features[0].double() - origin).to(first.x), (features[1] - origin).to(second.x)
+    centre = features[0].detach().double().mean(0)  # differences count, and numbers stay small
+    first_features, second_features = ((each.double() - centre).to(first.x) for each in features)
+    return first_features, second_features
 
 
 def read_known_pairs(pairs: Any, first: Factor, second: Factor) -> Tensor:
-    """Pairs [2, M] as int64, checked: a source and a target point in each column."""
+    """Check pairs [2, M], a source and a target point in each column; as int64."""
     check_integers("known_pairs", pairs)
     if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.size(1) == 0:
         raise ValueError(

@@ -19,7 +19,7 @@ Average = Callable[[Tensor], Tensor]  # Y [K, D] -> T Y [N, D], differentiable i
 
 
 def squared_cost(factor: Factor, mass: Tensor) -> Tensor:
-    r"""sum_ik C_ik^2 r_i r_k, differentiable in the factor and the masses r [N]."""
+    r"""Sum C_ik^2 r_i r_k, differentiable in the factor and the masses r [N]."""
     x, mass = _centred(factor, mass), mass.to(factor.x)
     second = x.T @ (mass[:, None] * x)
     if factor.kind == "kernel":
@@ -29,7 +29,7 @@ def squared_cost(factor: Factor, mass: Tensor) -> Tensor:
 
 
 def cross_cost(first: Factor, second: Factor, average: Average, r: Tensor, c: Tensor) -> Tensor:
-    """<C T D, T>, differentiable in both factors; `average` multiplies with T of masses r and c."""
+    """Compute <C T D, T>, differentiable in both factors; `average` multiplies with T."""
     x, y = _centred(first, r), _centred(second, c)
     if first.kind == "kernel":
         matched = x.T @ average(y)
@@ -43,7 +43,7 @@ def cross_cost(first: Factor, second: Factor, average: Average, r: Tensor, c: Te
 
 
 def feature_cost(first: Tensor, second: Tensor, average: Average, r: Tensor, c: Tensor) -> Tensor:
-    """sum_ij |phi_i - psi_j|^2 T_ij of features [N, d] and [K, d]."""
+    """Sum |phi_i - psi_j|^2 T_ij of features [N, d] and [K, d]."""
     apart = r.to(first) @ first.square().sum(1) + c.to(second) @ second.square().sum(1)
     return apart - 2 * (first * average(second)).sum()
 
@@ -57,7 +57,7 @@ def fused_cost(
     r: Tensor,
     c: Tensor,
 ) -> Tensor:
-    """The objective without the entropy: alpha E(T) + (1 - alpha) <M, T>, or E(T) alone."""
+    """Compute the objective without the entropy: alpha E(T) + (1 - alpha) <M, T>, or E(T) alone."""
     squares = squared_cost(first, r) + squared_cost(second, c)
     cost = squares - 2 * cross_cost(first, second, average, r, c)
     if features is None:
@@ -75,7 +75,7 @@ def known_pull(
     c: Tensor,
     is_balanced: bool,
 ) -> Tensor:
-    """Term of known pairs [2, M] in E(T): -4 <C K D, T>, where K sends all mass between them.
+    """Compute the term -4 <C K D, T> of known pairs [2, M]: K sends all mass between them.
 
     In balanced problems inner products of centred coordinates (times -2 for squared distances) take
     the place of C and D, so that pairs far from the middle pull most: see :mod:`.problem.problem`.
@@ -97,25 +97,10 @@ def known_pull(
 def _less_mean(x: Tensor, mass: Tensor) -> Tensor:
     mass = mass.to(x)
     share = mass / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
-    # Less the point nearest to the mean first: copies of one point are zero then, not rounding.
-    apart = (x - share @ x).detach().abs().sum(1)
-    x = x - x[apart.argmin()].detach()
+    x = x - x[0].detach()  # copies of one point are zero, not rounding
     return x - share @ x
 
 
 def _centred(factor: Factor, mass: Tensor) -> Tensor:
-    """Coordinates less their mean, where only distances matter: sums over them vanish."""
+    """Subtract the mean, if only distances matter: sums over coordinates vanish then."""
     return factor.x if factor.kind == "kernel" else _less_mean(factor.x, mass)
-
-
-def in_range(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Values of an objective, in float64, as another type; a ValueError if it cannot hold them."""
-    limits, size = torch.finfo(dtype), value.detach().abs()
-    outside = size[(size != 0) & ~((size >= limits.tiny) & (size <= limits.max))]
-    if outside.numel():
-        raise ValueError(
-            f"Expected costs whose squares {dtype} can hold (got a discrepancy of "
-            f"{float(outside[0]):.3g}). To fix this, divide or multiply both sides by one number, "
-            "or pass them in float64."
-        )
-    return value.to(dtype)

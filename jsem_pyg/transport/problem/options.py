@@ -53,7 +53,7 @@ class SolverOptions:
         check_bool("progress", self.progress)
 
     def relaxation(self, unit: float) -> Relaxation:
-        """Strengths of the penalties on the marginals, for a `rho` in this unit."""
+        """Compute the strengths of the penalties on the marginals, for a `rho` in this unit."""
         rho = self.rho * unit
         if self.marginals == "semirelaxed":
             return Relaxation(columns=rho)

@@ -22,13 +22,12 @@ class Prepared(NamedTuple):
 
 
 def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Prepared:
-    """Turn a factor into its principal axes by mass, those of most variance first.
+    """Turn a factor into its principal axes by mass, the largest variance first.
 
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped, unless
     points without mass lie along them: what these would cost is the gradient in their masses. Then
     x is divided by the root of the Frobenius norm of its covariance, so that costs are of order
-    one; or by its mean, where all mass is at one place and it counts. Without either, as where all
-    mass is at the origin, the scale is zero.
+    one; or by its mean, if all mass is at one place and it counts. Without either the scale is one.
     With `keeps_mean` there are axes for the part of the mean that is orthogonal to the others: it
     adds a constant to a kernel, which only balanced plans do not depend on.
     """
@@ -42,35 +41,23 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
     scale = float(variance.square().sum().sqrt().sqrt())
     if keeps_mean and not scale:
         scale = float((signs @ mean.square()).abs().sqrt())
-    # That of points at one place matters no more than their coordinates, which are zeros.
+    scale = scale or 1.0
+    # The mean of points at one place matters no more than their coordinates, which are zeros.
     has_mean = factor.kind == "kernel" and (bool(x.any()) or keeps_mean)
-    mean = mean / (scale or 1.0) if has_mean else torch.zeros_like(mean)
-    x = (x / (scale or 1.0)).to(factor.x.dtype)
+    mean = mean / scale if has_mean else torch.zeros_like(mean)
+    x = (x / scale).to(factor.x.dtype)
     return Prepared(x, mean, signs, scale, factor.kind, mean)
 
 
 def prepare_factors(
     first: Factor, second: Factor, p: Tensor, q: Tensor
 ) -> tuple[Prepared, Prepared]:
-    """Both factors in their principal axes."""
-    return _with_scales(prepare_factor(first, p), prepare_factor(second, q))
-
-
-def _with_scales(first: Prepared, second: Prepared) -> tuple[Prepared, Prepared]:
-    """Sides without a scale of their own take that of the other side."""
-    return _scaled(first, second.scale), _scaled(second, first.scale)
-
-
-def _scaled(side: Prepared, scale: float) -> Prepared:
-    if side.scale:
-        return side
-    scale = scale or float(side.x.abs().max()) or 1.0
-    mean = side.mean / scale
-    return side._replace(x=side.x / scale, mean=mean, offset=mean, scale=scale)
+    """Turn both factors into their principal axes."""
+    return prepare_factor(first, p), prepare_factor(second, q)
 
 
 def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Points less their mean by masses with sum one, and the mean.
+    """Subtract the mean of points by masses with sum one; returns it, too.
 
     Copies of one point are zero, not rounding.
     """
@@ -81,7 +68,7 @@ def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Axes [r, r'] and their signs [r'], of most variance first; signs of kernels do not mix."""
+    """Find axes [r, r'] and their signs, most variance first; signs of kernels do not mix."""
     rank = x.size(1)
     axes, signs, variances, massless = [], [], [], []
     for value in (1.0, -1.0):
@@ -106,7 +93,7 @@ def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tens
 def _with_mean_axes(
     axes: Tensor, signs: Tensor, mean: Tensor, sign: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The axes [r, r'], and one more for each sign that the mean [r] has another direction in."""
+    """Add an axis for each sign that the mean [r] has another direction in."""
     rest = mean - axes @ (axes.T @ mean)
     for value in (1.0, -1.0):
         part = torch.where(sign == value, rest, 0)
@@ -118,23 +105,23 @@ def _with_mean_axes(
 
 
 def _skew_signs(x: Tensor, mass: Tensor) -> Tensor:
-    """Directions of axes that do not depend on the order of the points."""
+    """Choose directions of axes that do not depend on the order of the points."""
     return torch.where(mass @ x**3 < 0, -1.0, 1.0)
 
 
 def squared_norms(x: Tensor, mass: Tensor) -> Tensor:
-    """[N, 1] squared norms less their mean, in the type of x."""
+    """Compute squared norms [N, 1] less their mean, in the type of x."""
     a = x.double().square().sum(1, keepdim=True)
     return (a - mass.double() @ a).to(x.dtype)
 
 
 def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Prepared, Prepared]:
-    """Both factors as kernels in one unit, for plans whose squared costs are not constant.
+    """Turn both factors into kernels in one unit, for plans whose squared costs are not constant.
 
-    Squared distances are a kernel with two columns more, of which one has the sign plus:
+    Squared distances are a kernel with two columns more, one of the sign plus:
     a 1^T + 1 a^T = ((a + 1) (a + 1)^T - (a - 1) (a - 1)^T) / 2 for the squared norms a.
     """
-    sides = _with_scales(
+    sides = (
         prepare_factor(_kernel(first, p), p, keeps_mean=True),
         prepare_factor(_kernel(second, q), q, keeps_mean=True),
     )

@@ -39,9 +39,6 @@ _ROUNDING = 1e-6  # of sums of masses
 _SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**38
 FINAL_BITS = 2.0**10  # of the plan that is returned, whose marginals are known to 1e-4
 
-# Temperatures by which float32 can multiply and divide potentials: others are zero or infinite.
-_COLDEST, _HOTTEST = 1e-30, 1e30
-
 
 class Side(NamedTuple):
     """The points of one side."""
@@ -62,7 +59,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """The map from moments [..., R, R'] to scores and energy."""
+    """Maps moments [..., R, R'] to scores and energy."""
 
     kappa: float
     linear: Tensor  # [R, R'] what the scores have whatever the plan: squared norms, features
@@ -75,33 +72,33 @@ class Coupling:
         return self.signs[0][:, None] * self.signs[1]
 
     def coordinates(self, moments: Tensor) -> Tensor:
-        """G [..., r, s]: the moments of the coordinates, plus the fixed part."""
+        """Compute G [..., r, s]: the moments of the coordinates, plus the fixed part."""
         rank, other = self.fixed.shape
         return moments[..., :rank, :other] + self.fixed
 
     def scores(self, moments: Tensor) -> Tensor:
-        """A [..., R, R'], minus the gradient of the energy in the moments."""
+        """Compute A [..., R, R'], minus the gradient of the energy in the moments."""
         rank, other = self.fixed.shape
         total = self.linear.expand(*moments.shape[:-2], -1, -1).clone()
         total[..., :rank, :other] += 4 * self.kappa * self.sign * self.coordinates(moments)
         return total
 
     def squares(self, x: Tensor, second: Tensor, signs: Tensor) -> Tensor:
-        """Share of the squared costs in the gradient of the energy at points x [M, r]: [..., M].
+        """Compute what squared costs add to the gradient of the energy at points x [M, r].
 
-        `second` [..., r, r] is X^T diag(mass) X of that side's masses in the plan, `signs` [r] are
-        those of its kernel.
+        The result is [..., M]; `second` [..., r, r] is X^T diag(mass) X of that side's masses in
+        the plan, `signs` [r] belong to its kernel.
         """
         signed = signs[:, None] * second * signs
         return 2 * self.kappa * ((x @ signed.to(x)) * x).sum(-1)
 
     def self_energy(self, second: Tensor, side: int) -> Tensor:
-        """Share of one side's squared costs in the energy, from its second moments [...]."""
+        """Compute the energy of one side's squared costs, from its second moments [...]."""
         signs = self.signs[side]
         return self.kappa * (signs[:, None] * signs * second.square()).sum((-2, -1))
 
     def energy(self, moments: Tensor) -> Tensor:
-        """The objective of balanced plans without its constant [...]."""
+        """Compute the objective of balanced plans without its constant [...]."""
         matched = self.coordinates(moments)
         quadratic = (self.sign * matched.square()).sum((-2, -1))
         return -2 * self.kappa * quadratic - (self.linear * moments).sum((-2, -1))
@@ -124,8 +121,8 @@ class Problem:
         return in_turn(SINKHORN.find(self.backend, self.source.z.device).sinkhorn_pass)
 
     @property
-    def is_flat(self) -> bool:
-        """True in so few dimensions that principal axes describe a side well."""
+    def has_few_axes(self) -> bool:
+        """True if principal axes describe a side well, in so few dimensions."""
         return min(self.coupling.fixed.shape) <= FEW_AXES
 
     @property
@@ -136,9 +133,9 @@ class Problem:
 
     @property
     def has_saddle(self) -> bool:
-        """True if descent stays at the independent plan, which is no optimum where it is cold.
+        """True if p q^T is a saddle point at low temperature, where descent stays.
 
-        So it is with fixed marginals, where the energy falls with the size of all moments.
+        So it is with fixed marginals: the energy falls with the size of all moments.
         """
         return self.relaxation.is_balanced and bool((self.coupling.sign > 0).all())
 
@@ -164,7 +161,7 @@ class Problem:
         return _with_dummy(self.source, kept[1]), _with_dummy(self.target, kept[0])
 
     def at(self, source: Side, target: Side) -> "Problem":
-        """The same coupling between other points, such as cells."""
+        """Take the same coupling between other points, such as cells."""
         return replace(self, source=source, target=target)
 
     @cached_property
@@ -188,12 +185,12 @@ class Problem:
 
     @property
     def largest_given_score(self) -> float:
-        """A bound of the scores that do not depend on the plan, such as those of features."""
+        """A bound of the scores that do not depend on the plan, such as scores of features."""
         z, v = self.source.z.double(), self.target.z.double()
         return float((z.abs() @ self.coupling.linear.abs() @ v.abs().amax(0)).max())
 
     def critical_epsilon(self) -> float:
-        """Above it, the independent plan is the stable solution, or nearly so.
+        """Find the temperature above which the independent plan is the stable solution, or nearly.
 
         Near it, T = p q (1 + z A z'), so that G -> 4 kappa cov(x) (G + m n^T) cov(y) / epsilon, of
         means m and n. Without these G is zero above 4 kappa times both top variances. With them
@@ -214,7 +211,7 @@ class Problem:
 
 
 def _with_dummy(side: Side, mass: float) -> Side:
-    """A side with one more point, at zero."""
+    """Add a point at zero to a side."""
     log2_mass = side.log2_mass.new_tensor([mass]).log2()
     return Side(pad(side.z, (0, 0, 0, 1)), torch.cat([side.log2_mass, log2_mass]))
 
@@ -226,8 +223,26 @@ def _covariance(x: Tensor, mass: Tensor) -> Tensor:
 
 
 def second_moments(x: Tensor, mass: Tensor) -> Tensor:
-    """X^T diag(mass) X [..., r, r], float64, of masses [..., N]."""
+    """Compute X^T diag(mass) X [..., r, r], float64, of masses [..., N]."""
     return (x.mT @ (mass[..., None].to(x) * x)).double()
+
+
+def agreement(
+    x: Tensor, y: Tensor, mass: Tensor, signs: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
+    """Compare the costs of points with the costs of their partners, over all pairs: a cosine [N].
+
+    `x` [N, r] are the points and `y` [N, s] their partners, in float64; `mass` [N] goes between
+    them; `signs` [r] and [s] belong to both kernels.
+    """
+    together = x.mT @ (mass[:, None] * y)
+    signed = (x, y) if signs is None else (x * signs[0], y * signs[1])
+    product = ((signed[0] @ together) * signed[1]).sum(1)
+    squares = [
+        ((each @ second_moments(plain, mass)) * each).sum(1)
+        for plain, each in zip((x, y), signed, strict=True)
+    ]
+    return product / (squares[0] * squares[1]).clamp(min=1e-30).sqrt()
 
 
 def make_problem(
@@ -242,11 +257,11 @@ def make_problem(
     has_free_masses: bool = False,
     backend: str = "auto",
 ) -> Problem:
-    """The problem of two prepared factors and their masses.
+    """Make the problem of two prepared factors and their masses.
 
-    `alpha` is the weight of the structure, `feature_weight` that of squared distances of features
-    [N, d] and [K, d]; `known` [r, s] are moments of known pairs; with `has_free_masses` plans may
-    have other marginals than p and q.
+    `alpha` weighs the structure, `feature_weight` squared distances of features [N, d] and [K, d];
+    `known` [r, s] are moments of known pairs; with `has_free_masses` plans may have other marginals
+    than p and q.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
@@ -258,14 +273,12 @@ def make_problem(
         v.append(squared_norms(second.x, q))
         blocks.append(4 * alpha * eye(1))
     if features is not None:
-        centre = q @ features[1]  # of both: distances do not change, and numbers stay small
-        shifted = [(each - centre).double() for each in features]
-        size = max(float(each.abs().max()) for each in shifted) or 1.0
-        feature_weight *= size * size  # of features of size one, whose squares are no larger
-        for side, each in zip((z, v), shifted, strict=True):
-            each = (each / size).to(side[0].dtype)
+        size = max(float(each.abs().max()) for each in features) or 1.0
+        feature_weight *= size**2  # of features of size one
+        for side, given in zip((z, v), features, strict=True):
+            each = given / size
             side.append(each)
-            if has_free_masses:  # of which squared norms are no constants: |phi|^2 1 + 1 |psi|^2
+            if has_free_masses:  # squared norms are no constants then: |phi|^2 1 + 1 |psi|^2
                 norm = each.square().sum(1, keepdim=True)
                 side += [norm, torch.ones_like(norm)]
         blocks.append(2 * feature_weight * eye(features[0].size(1)))
@@ -290,25 +303,19 @@ def make_problem(
 def resolved(
     problem: Problem, epsilon: float, unit: float, single_bits: float = _SINGLE_BITS
 ) -> Problem:
-    """The problem in a type that resolves its scores, and holds potentials, at a temperature.
+    """Choose the type that resolves the scores of a problem at a temperature.
 
-    `unit` is one of its squared costs in those of the user; up to `single_bits` float32 is enough.
-    Raises a ValueError if float64 is not enough, or if scores overflow.
+    `unit` is one of its squared costs in the user's unit; up to `single_bits` float32 is enough.
+    Raises a ValueError if float64 is not enough.
     """
     bits = problem.largest_score * LOG2E / epsilon
-    if math.isnan(bits):
-        raise ValueError(
-            f"Expected 'features' near the scale of the costs, whose squares are about {unit:.3g} "
-            "(got ones so much larger that their ratio overflows). To fix this, scale either."
-        )
     if bits > _DOUBLE_BITS:
         smallest = epsilon * bits / _DOUBLE_BITS
         raise ValueError(
             f"Expected 'epsilon' to be at least {smallest * unit:.3g} in the unit of squared "
             f"costs, below which scores cannot be told apart (got {epsilon * unit:.3g})."
         )
-    is_coarse = bits <= single_bits and _COLDEST <= epsilon <= _HOTTEST
-    if is_coarse or problem.source.z.dtype == torch.float64:
+    if bits <= single_bits or problem.source.z.dtype == torch.float64:
         return problem
     sides = (Side(*(each.double() for each in side)) for side in (problem.source, problem.target))
     return problem.at(*sides)

@@ -4,7 +4,7 @@ The objective has the squares of the costs, which are constants only while both 
 With kernels and the second moments :math:`\mathbf{P} = \mathbf{X}^T \mathrm{diag}(r) \mathbf{X}`
 and :math:`\mathbf{Q} = \mathbf{Y}^T \mathrm{diag}(c) \mathbf{Y}` of the masses r that leave and c
 that arrive, they are :math:`||\mathbf{P}||^2 + ||\mathbf{Q}||^2`, so that the scores of column j
-get :math:`-2 y_j^T \mathbf{Q} y_j`, and those of row i likewise.
+get :math:`-2 y_j^T \mathbf{Q} y_j`, and the scores of row i likewise.
 
 A partial plan sends a given mass, within the bounds p and q. It is solved as a plan with fixed
 marginals: a dummy point on each side takes what the points of the other side keep, at no cost, and
@@ -52,7 +52,7 @@ class Relaxation:
 
 
 def held(rho: float, epsilon: Tensor) -> Tensor:
-    """The part of a Sinkhorn step that a penalty rho leaves: rho / (rho + epsilon)."""
+    """Find the part of a Sinkhorn step that a penalty rho leaves: rho / (rho + epsilon)."""
     return epsilon.new_ones(epsilon.shape) if rho == float("inf") else rho / (rho + epsilon)
 
 

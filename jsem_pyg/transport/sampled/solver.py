@@ -7,14 +7,13 @@ from torch import Tensor
 
 from ..._checks import check_positive_int
 from ..._precision import full_precision
-from ..costs.cost import Cost, read_cost
+from ..costs.cost import Cost, check_cost_range, read_cost
 from ..plan.plan import Plan
+from ..plan.scores import DenseScores
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
-from ..sinkhorn.scores import DenseScores
-from .steps import Columns, Problem, common_unit, critical_epsilon, sampled_steps
-
-_MARGINAL_ERROR = 1e-3  # of all mass, of rows and columns together, in a plan that has converged
+from .schedule import SCHEDULE
+from .steps import Columns, Problem, critical_epsilon, sampled_steps
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +54,8 @@ def sampled_gromov_wasserstein(
         p: [N] masses of the source points, divided by their sum; None: the same for all.
         q: [K] masses of the target points, likewise.
         epsilon: the temperature, as a share of the critical one, above which plans are blurred
-            (estimated from at most 256 points of each side). The coldest that the type of the costs
-            can hold is taken in place of colder ones.
+            (estimated from at most 256 points of each side); costs over it have to be in the range
+            of their type.
         absolute: whether `epsilon` is in the unit of squared costs instead.
         num_anchors: pairs M that are drawn in a step.
         tol: relative improvement of the smoothed cost that counts.
@@ -69,9 +68,7 @@ def sampled_gromov_wasserstein(
         then it is estimated from as many pairs.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if a matrix is not symmetric, costs or masses are not finite, shapes do not fit,
-            a number is out of its range, or the plan would be too large.
+        ValueError: if the plan would be too large.
 
     Source:
         T. Kerdoncuff, R. Emonet, M. Sebban, "Sampled Gromov Wasserstein", Machine Learning 110,
@@ -105,25 +102,32 @@ def sampled_gromov_wasserstein(
         dtype = torch.promote_types(looks[0].dtype, looks[1].dtype)
         masses = [mass.to(dtype) for mass in masses]
         points = [mass.nonzero()[:, 0] for mass in masses]
+        scales = [float(look.abs().max()) for look in looks]
+        for name, scale in zip(("source", "target"), scales, strict=True):
+            check_cost_range(name, scale)
+        unit = max(scales) or 1.0
         first, second = (
-            Columns(side, where, dtype) for side, where in zip(sides, points, strict=True)
+            Columns(side, where, dtype, unit) for side, where in zip(sides, points, strict=True)
         )
         left, right = (
             mass[where].to(looks[0].device) for mass, where in zip(masses, points, strict=True)
         )
-        # In this unit costs are of order one, and their squares in the range of the type.
-        unit = common_unit((first, second), looks)
         problem = Problem(first, second, left, right, epsilon / unit**2)
         if not absolute:
             problem = problem._replace(epsilon=epsilon * critical_epsilon(problem, seed))
-        problem = problem._replace(epsilon=max(problem.epsilon, problem.coldest))
+        coldest = torch.finfo(dtype).tiny ** 0.5
+        if problem.epsilon < coldest:
+            raise ValueError(
+                f"Expected 'epsilon' of a temperature of at least {coldest * unit**2:.3g}, in the "
+                f"unit of squared costs (got {problem.epsilon * unit**2:.3g})."
+            )
         with full_precision(problem.p.device):
             log_plan, cost, converged, history = sampled_steps(
                 problem, num_anchors, tol, max_iter, seed
             )
     # Of the plan that is returned: scaling a sharp one to its masses takes very long.
     error = problem.report(log_plan, cost, "").marginal_error
-    converged = converged and error <= _MARGINAL_ERROR
+    converged = converged and error <= SCHEDULE.marginal_error
     if not converged:
         _log.warning(
             "sampled_gromov_wasserstein has not converged in %d steps: the marginal error is %.1e. "

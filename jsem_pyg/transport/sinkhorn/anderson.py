@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from ..._precision import power_of_two
-
 MEMORY = 6
 _JUMP = 10.0  # a residual that grew by this factor: the history is of no use then
 
@@ -28,7 +26,7 @@ class Mixer:
         self.size = float("inf")
 
     def next(self, x: Tensor, residual: Tensor, damping: float = 1.0) -> Tensor:
-        """The next iterate [..., K] after x, whose residual is r(x); r counts `damping` times."""
+        """Compute the next iterate [..., K] after x, whose residual r(x) counts `damping` times."""
         size = float((self.weight * residual.square()).sum())
         if size > _JUMP * self.size:
             self.forget()
@@ -45,13 +43,10 @@ class Mixer:
         return x + damping * residual - (share[..., None, :] @ moves)[..., 0, :]
 
     def _solve(self, changes: Tensor, residual: Tensor) -> Tensor:
-        """Shares [..., m] of the past changes that explain most of the residual."""
-        # By about the largest change, whose square may underflow near the solution.
-        unit = power_of_two(changes.abs().amax((-2, -1), keepdim=True))
-        changes, residual = changes / unit, residual / unit[..., 0]
-        weighted = changes * self.weight[..., None, :]
-        gram = (weighted @ changes.transpose(-2, -1)).double()
-        right = (weighted @ residual[..., None]).double()
+        """Find the least-squares weights [..., m] of the last m changes."""
+        weighted = (changes * self.weight[..., None, :]).double()  # squares may underflow
+        gram = weighted @ changes.transpose(-2, -1).double()
+        right = weighted @ residual[..., None].double()
         scale = gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None].clamp(min=1e-200)
         eye = torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)
         solved = torch.linalg.solve(gram + 1e-8 * scale * eye, right)

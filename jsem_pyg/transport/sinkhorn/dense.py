@@ -1,4 +1,4 @@
-"""Dense plans with given marginals: entropic ones of a table of scores, and ones put right."""
+"""Dense entropic plans with given marginals, of a table of scores."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ _LOOK_EVERY = 5  # iterations between looks at the marginals
 def entropic_plan(
     score: Tensor, p: Tensor, q: Tensor, g: Tensor, tol: float, max_iterations: int
 ) -> tuple[Tensor, Tensor]:
-    """The plan T = exp(f_i + score_ij + g_j) of marginals p and q, all > 0: log T [N, K] and g [K].
+    """Find T = exp(f_i + score_ij + g_j) of marginals p and q, all > 0: log T [N, K], g [K].
 
     It begins at `g` [K], and ends where the marginal error sum_i |T 1 - p|_i is `tol`, or after so
     many iterations; columns are exact. Potentials are kept as logarithms. Between two exponentials
@@ -40,20 +40,6 @@ def entropic_plan(
                 g = g + v.log()
                 break
             u, v = next_u, next_v
-
-
-def round_to_marginals(plan: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """The plans [..., n, m] of exact marginals that are near to ones of nearly the right ones.
-
-    Source: J. Altschuler, J. Weed, P. Rigollet, "Near-linear time approximation algorithms for
-    optimal transport via Sinkhorn iteration", 2017, algorithm 2.
-    """
-    tiny = torch.finfo(plan.dtype).tiny
-    plan = plan * (p / plan.sum(-1).clamp(min=tiny)).clamp(max=1)[..., None]
-    plan = plan * (q / plan.sum(-2).clamp(min=tiny)).clamp(max=1)[..., None, :]
-    rows, columns = (p - plan.sum(-1)).clamp(min=0), (q - plan.sum(-2)).clamp(min=0)
-    share = rows / columns.sum(-1, keepdim=True).clamp(min=tiny)
-    return plan + share[..., None] * columns[..., None, :]
 
 
 def _in_range(u: Tensor, v: Tensor) -> bool:

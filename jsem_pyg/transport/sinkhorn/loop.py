@@ -26,7 +26,7 @@ Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, o
 class Kernel(NamedTuple):
     """T_ij = 2^(u_i . v_j + f_i + bias_j + psi_j), and the marginals that it should have.
 
-    Leading dimensions [S] are those of several plans; `v` and the masses may be shared.
+    Leading dimensions [S] count several plans; `v` and the masses may be shared.
     """
 
     u: Tensor  # [S, N, R]
@@ -59,7 +59,7 @@ def sinkhorn(
     is_careful: bool = False,
     is_partial: bool = False,
 ) -> Scaling:
-    """Scale a kernel to its marginals, by at most so many passes with Anderson mixing.
+    """Scale a kernel to its marginals, by a few passes with Anderson mixing.
 
     It begins at potentials `psi` [S, K]; the last pass is over the plan that is returned, and
     averages `signal` [(S,) K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds
@@ -120,12 +120,12 @@ def sinkhorn(
 
 
 def _within(kernel: Kernel, psi: Tensor, limit: Any, is_partial: bool) -> Tensor:
-    """Potentials within a limit; those of a partial plan travel together, which is taken away."""
+    """Hold potentials within a limit; in partial plans they travel together, which is undone."""
     return (_centred(kernel, psi) if is_partial else psi).clamp(-limit, limit)
 
 
 def _centred(kernel: Kernel, psi: Tensor) -> Tensor:
-    """Potentials without what they have in common, which those of rows make up for."""
+    """Subtract what potentials have in common, which rows make up for."""
     q = kernel.log2_q.exp2()
     return psi - ((q * psi).sum(-1) / q.sum()).unsqueeze(-1)
 
@@ -138,12 +138,12 @@ def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> Sinkho
 
 
 def row_step(kernel: Kernel, psi: Tensor, one_pass: Pass) -> Tensor:
-    """Potentials [S, N] with which rows have exactly their masses, for given columns psi [S, K]."""
+    """Find potentials [S, N] of exact rows, for given columns psi [S, K]."""
     return _pass(kernel, psi, kernel.v[..., :0], one_pass).f
 
 
 def column_step(kernel: Kernel, f: Tensor, one_pass: Pass) -> Tensor:
-    """Potentials [S, K] with which columns have exactly their masses, for given rows f [S, N]."""
+    """Find potentials [S, K] of exact columns, for given rows f [S, N]."""
     shape = kernel.u.shape[:-2]
     v = kernel.v.expand(*shape, *kernel.v.shape[-2:])
     log2_q = kernel.log2_q.expand(*shape, -1)
@@ -154,7 +154,7 @@ def column_step(kernel: Kernel, f: Tensor, one_pass: Pass) -> Tensor:
 
 
 def in_turn(one_pass: Callable[..., SinkhornPass]) -> Pass:
-    """A pass over several plans [S], one after the other, from a pass over one.
+    """Make a pass over several plans [S], one after the other, from a pass over one.
 
     Several small plans are dense matrices instead, all of them in one pass.
     """

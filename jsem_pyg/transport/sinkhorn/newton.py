@@ -30,7 +30,7 @@ _FAST = 0.2  # of the error before: there is no need for second derivatives
 
 
 def newton(kernel: Kernel, psi: Tensor, tol: float, is_careful: bool) -> Tensor:
-    """Column potentials [S, K] in bits, whose plans miss the masses of columns by at most `tol`.
+    """Find column potentials [S, K] in bits, which miss the masses of columns by at most `tol`.
 
     It begins at `psi`; where that leads nowhere, a careful search begins again, at a warm
     temperature, and cools.
@@ -49,8 +49,8 @@ def newton(kernel: Kernel, psi: Tensor, tol: float, is_careful: bool) -> Tensor:
 
 
 def _descend(score: Tensor, p: Tensor, q: Tensor, g: Tensor, tol: float) -> tuple[Tensor, Tensor]:
-    """Potentials [S, K], and the mass [S] by which their columns miss q."""
-    # The sum of all potentials decides nothing, nor does that of a column without mass.
+    """Descend to potentials [S, K], and the mass [S] by which their columns miss q."""
+    # The sum of all potentials decides nothing, nor does the potential of a column without mass.
     pin = q[..., :, None] * q[..., None, :] + torch.diag_embed((q <= 0).double() + _ROUNDING)
     reach = score.amax((-2, -1)) - score.where(score > -torch.inf, 0).amin((-2, -1)) + 1
     share, c, value = _look(score, p, q, g)
@@ -82,7 +82,7 @@ def _descend(score: Tensor, p: Tensor, q: Tensor, g: Tensor, tol: float) -> tupl
 
 
 def _look(score: Tensor, p: Tensor, q: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Shares of the rows [S, N, K], masses of the columns [S, K], and F [S]."""
+    """Compute shares of the rows [S, N, K], masses of the columns [S, K], and F [S]."""
     total = score + g[..., None, :]
     log_sum = total.logsumexp(-1)
     share = (total - log_sum[..., None]).exp()

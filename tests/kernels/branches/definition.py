@@ -47,12 +47,13 @@ def sweep(
                     at = pairs.offset[other] + source.back[e] * width + target.back[f]
                     known = min(float(message[at]) * belief[other], CERTAIN)
                     weight[x, y] = rates.match * known / (rates.source * rates.target)
-        scores[each] = max(_score(weight, rates), LEAST)
+        is_hub = min(weight.shape) > EXACT
+        scores[each] = max(_score(weight, rates, is_hub), LEAST)
         for x in range(len(first)):
             for y in range(len(second)):
                 left = np.delete(np.delete(weight, x, 0), y, 1)
                 at = pairs.offset[each] + x * len(second) + y
-                following[at] = _score(left, rates) / scores[each]
+                following[at] = _score(left, rates, is_hub) / scores[each]
     return scores, following
 
 
@@ -64,21 +65,25 @@ def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
     for i, j in np.ndindex(scores.shape):
         several = known[np.ix_(sides[0][i], sides[1][j])].astype(float)
         weight = np.minimum(several, CERTAIN) * factor
-        scores[i, j] = max(_score(weight, rates), SMALLEST)
+        is_hub = min(weight.shape) > EXACT
+        scores[i, j] = max(_score(weight, rates, is_hub), SMALLEST)
     return scores
 
 
-def _score(weight: Array, rates: Rates) -> float:
+def _score(weight: Array, rates: Rates, is_hub: bool) -> float:
     missing = rates.source ** weight.shape[0] * rates.target ** weight.shape[1]
-    return rates.base * missing * _matchings(weight)
+    return rates.base * missing * (_of_hubs(weight) if is_hub else _matchings(weight))
+
+
+def _of_hubs(weight: Array) -> float:
+    """Match nodes of the shorter side alone, with rivals for each partner."""
+    table = weight if weight.shape[0] >= weight.shape[1] else weight.T
+    rivals = table.sum(1, keepdims=True) - table
+    return float(np.prod(1 + (table / (1 + rivals)).sum(0)))
 
 
 def _matchings(weight: Array) -> float:
     """The sum over partial matchings of the products of weights [A, B]."""
-    if min(weight.shape) > EXACT:  # nodes of the shorter side alone, with rivals for each partner
-        table = weight if weight.shape[0] >= weight.shape[1] else weight.T
-        rivals = table.sum(1, keepdims=True) - table
-        return float(np.prod(1 + (table / (1 + rivals)).sum(0)))
     if weight.size == 0:
         return 1.0
     rest = weight[1:]

@@ -54,12 +54,3 @@ def test_scores_are_those_of_the_products(sizes, density):
         np.testing.assert_allclose(value[row][there], expected[row][found[row][there]], rtol=1e-5)
         best = np.sort(expected[row][expected[row] > 0])[::-1][:kept]
         np.testing.assert_allclose(value[row][: best.size], best, rtol=1e-5)
-
-
-def test_full_rows_are_added_as_a_whole():
-    for density, expected in ((0.01, False), (0.9, True)):
-        matrix = graph(60, density, 0)
-        column = np.zeros((60, 5), np.int32) + np.arange(5, dtype=np.int32)
-        mass = np.ones((60, 5), np.float32)
-        sides = matrix.indptr, matrix.indices, matrix.indptr, matrix.indices, matrix.data
-        assert numba_cpu._is_full(*sides, column, mass) == expected

@@ -7,17 +7,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._checks import (
+from .._checks import (
     check_edge_weight,
     check_finite,
     check_nonnegative_int,
     check_points,
     check_positive,
 )
-from ..._precision import compute_dtype, power_of_two
-from ...curvature import jaccard_overlap
-from ...diffusion import heat_diffusion, heat_kernel_columns
-from ...graph import GraphStructure
+from .._precision import compute_dtype
+from ..curvature import jaccard_overlap
+from ..diffusion import heat_diffusion, heat_kernel_columns
+from ..graph import GraphStructure
 
 TIMES = (0.5, 2.0, 8.0, 30.0)  # of the columns
 # Columns whose product is the return probability at the sum of two times, earlier ones first.
@@ -63,10 +63,6 @@ def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = 
         [N, 132] logarithms, finite, in the type of `edge_weight` (torch's default type without it):
         of 14 return probabilities and 30 quantiles, and twice their means over neighbours. No
         gradient flows through them. O(N^2) time, but memory for 2^24 numbers of columns at once.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the graph is refused.
 
     Source: the return probabilities are the signature of Sun, Ovsjanikov and Guibas, "A concise and
     provably informative multi-scale signature based on heat diffusion", Computer Graphics Forum 28,
@@ -114,7 +110,7 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
 
     Args:
         source: [N, F] features of one graph, not empty.
-        target: [K, F] those of the other.
+        target: [K, F] features of the other graph.
         ridge: what is added to the variance of every principal component, of features with variance
             one, before it is divided by its root: the smaller, the more small components count.
             None: features are standardised, and not decorrelated.
@@ -122,11 +118,6 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
     Returns:
         Features [N, F'] and [K, F'], with mean zero over the nodes of both graphs and variance one
         (below one, where there is a ridge); a single column of zeros where nothing varies.
-
-    Raises:
-        TypeError: if an argument is not a floating-point tensor, or `ridge` no number.
-        ValueError: if one is not finite, the numbers of features differ, or `ridge` is not
-            positive.
 
     Example:
         >>> source, target = torch.tensor([[0.0, 5.0]]), torch.tensor([[2.0, 5.0]])
@@ -143,10 +134,9 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
             f"(got {target.size(1)})."
         )
     both = torch.cat([source, target]).double()
-    unit = power_of_two(both.abs().amax(0).clamp(min=1.0))  # so that no square overflows
-    centred = both / unit - (both / unit).mean(0)
+    centred = both - both.mean(0)
     deviation = centred.square().mean(0).sqrt()
-    varies = deviation * unit > _CONSTANT
+    varies = deviation > _CONSTANT
     if not bool(varies.any()):
         return Comparable(torch.zeros_like(source[:, :1]), torch.zeros_like(target[:, :1]))
     scaled = centred[:, varies] / deviation[varies]
@@ -158,7 +148,7 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
 
 
 def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:
-    """Weights of edges in (0, 1], by the overlap of their ends' neighbourhoods.
+    """Weigh edges in (0, 1], by the overlap of their ends' neighbourhoods.
 
     An edge inside a dense region conducts well, a random one that joins two regions hardly. So heat
     on these weights survives some wrong edges. An edge without common neighbours still conducts.
@@ -167,7 +157,7 @@ def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:
 
 
 def _block(graph: GraphStructure, edge_weight: Tensor | None, nodes: Tensor) -> Tensor:
-    """The features [M, F] of M nodes, from their columns."""
+    """Compute the features [M, F] of M nodes, from their columns."""
     num_nodes = graph.num_nodes
     columns = heat_kernel_columns(
         graph, nodes, edge_weight, torch.tensor(TIMES), num_nodes=num_nodes, tol=_TOL
@@ -180,7 +170,7 @@ def _block(graph: GraphStructure, edge_weight: Tensor | None, nodes: Tensor) -> 
 
 
 def _quantiles(rows: Tensor) -> Tensor:
-    """Rows [M, N] -> the largest entry but one, and so on: ten ranks, further and further down."""
+    """Find ten ranks of rows [M, N]: the largest entry but one, and so on, further down."""
     num_nodes = rows.size(1)
     share = torch.from_numpy(np.geomspace(1 / num_nodes, 0.7, LEVELS))
     # Between two entries, so that graphs of different sizes are compared at the same shares.

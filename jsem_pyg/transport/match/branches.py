@@ -12,6 +12,7 @@ Annals of Applied Probability 34, 2024, for the ratio; Bayati, Gleich, Saberi an
 "Message-passing algorithms for sparse network alignment", ACM TKDD 7, 2013, for the competition.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ...kernels.branches.graph import Neighbours, Pairs, Rates, read_neighbours
+from ...kernels.branches.graph import Kinds, Neighbours, Pairs, Rates, read_neighbours
 from ...kernels.table import BRANCHES
-from .depths import branch_scores
-from .moves import balancing
+from .schedule import SCHEDULE
+from .soft import balancing
 
 Array = NDArray[Any]
 
-MEAN_DEGREE, LARGEST_DEGREE = 4.0, 64  # of graphs that are searched: above, features do as well
-_MOST_PAIRS = 1 << 23  # in the first rounds
-_PAIRS, _UNLIKELY = 600, 1e-7  # of a node in later rounds; and the least probability
-_ALONE, _ROUNDS = 3, 48  # rounds without competition, and all
-_EVERY = 3  # rounds, pairs are dropped
-_LIKELY = 0.3  # the probability of a pair whose neighbours come back
-_MISSING = 0.05  # chance of a missing edge, besides those that the numbers of edges show
 _DOUBT = 1e-6  # the least
 
 
@@ -41,19 +35,23 @@ def is_sparse(source: csr_array, target: csr_array) -> bool:
     """True for graphs of few neighbours each, which this search is for."""
     degrees = [np.diff(each.indptr) for each in (source, target)]
     return all(
-        each.size > 1 and 0 < each.mean() <= MEAN_DEGREE and each.max() <= LARGEST_DEGREE
+        each.size > 1
+        and 0 < each.mean() <= SCHEDULE.mean_degree
+        and each.max() <= SCHEDULE.largest_degree
         for each in degrees
     )
 
 
 def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
-    """Probabilities [N, N] of pairs of nodes, a few for each, with sums of one or less."""
+    """Estimate probabilities [N, N] of pairs, a few for a node, with sums of at most one."""
     kernels = BRANCHES.find("auto", torch.device("cpu"))
     sweep = kernels.sweep
     sides = read_neighbours(source), read_neighbours(target)
     rates = _rates(*sides)
     size = source.shape[0]
-    count = min(size, _MOST_PAIRS // (2 * size) if size**2 > _MOST_PAIRS else size)
+    count = min(
+        size, SCHEDULE.first_pairs // (2 * size) if size**2 > SCHEDULE.first_pairs else size
+    )
     scores = _competing(torch.from_numpy(branch_scores(kernels.compare, sides, rates)))
     closest = (scores.topk(count, dim).indices.numpy() for dim in (1, 0))
     node = np.arange(size)
@@ -62,24 +60,24 @@ def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
     found = np.unique(np.concatenate(key))
     pairs = _pairs(sides, found)
     message: Array = np.ones(pairs.offset[-1], np.float32)
-    belief: Array = np.ones(len(found))
-    for step in range(1, _ROUNDS + 1):
-        score, message = sweep(*sides, pairs, message, belief, rates)
-        if step < _ALONE:
-            belief = score
+    odds: Array = np.ones(len(found))
+    for step in range(1, SCHEDULE.rounds + 1):
+        score, message = sweep(*sides, pairs, message, odds, rates)
+        if step < SCHEDULE.alone:
+            odds = score
             continue
         likely = _balanced(csr_array((score, pairs.node, pairs.indptr), (size, size)))
-        belief = _odds(likely.data, size)
-        if step % _EVERY == 0 and step < _ROUNDS:
+        odds = _odds(likely.data, size)
+        if step % SCHEDULE.dropped_every == 0 and step < SCHEDULE.rounds:
             kept = _kept(source, target, likely, found)
             before, old = pairs, found
             pairs, found = _pairs(sides, kept), kept
-            message, belief = _carried(before, old, pairs, found, message, belief)
+            message, odds = _carried(before, old, pairs, found, message, odds)
     return likely
 
 
 def _competing(scores: Tensor, steps: int = 20) -> Tensor:
-    """Scores [N, K] scaled towards sums of one of rows and columns, in place."""
+    """Scale scores [N, K] towards sums of one of rows and columns, in place."""
     right = scores.new_ones(scores.size(1))
     for _ in range(steps):
         left = 1 / (scores @ right)
@@ -88,10 +86,10 @@ def _competing(scores: Tensor, steps: int = 20) -> Tensor:
 
 
 def _rates(first: Neighbours, second: Neighbours) -> Rates:
-    """From the numbers of edges, and the neighbours that a node has beside a given one."""
+    """Estimate rates by the numbers of edges, and of the other neighbours of a neighbour."""
     edges = [max(1, len(each.node)) for each in (first, second)]
     fewer = [max(0.0, 1 - edges[1 - side] / edges[side]) for side in (0, 1)]
-    missing = [min(each + _MISSING, 1 - _MISSING) for each in fewer]
+    missing = [min(each + SCHEDULE.missing, 1 - SCHEDULE.missing) for each in fewer]
     squares = [float((np.diff(each.indptr) ** 2).sum()) for each in (first, second)]
     mean = [max(0.1, squares[side] / edges[side] - 1) for side in (0, 1)]
     shared = np.sqrt(mean[0] * (1 - missing[0]) * mean[1] * (1 - missing[1]))
@@ -99,7 +97,7 @@ def _rates(first: Neighbours, second: Neighbours) -> Rates:
 
 
 def _pairs(sides: tuple[Neighbours, Neighbours], key: Array) -> Pairs:
-    """Of sorted numbers i N + j."""
+    """List the pairs of sorted numbers i N + j."""
     degrees = [np.diff(each.indptr) for each in sides]
     size = len(degrees[0])
     row, column = np.divmod(key, size)
@@ -109,7 +107,7 @@ def _pairs(sides: tuple[Neighbours, Neighbours], key: Array) -> Pairs:
 
 
 def _balanced(score: csr_array) -> csr_array:
-    """Scores scaled to sums of one of rows and columns, or less."""
+    """Scale scores to sums of one of rows and columns, or less."""
     _, right = balancing(score, 1e-300, 1e-300)
     left = 1 / np.maximum(score @ right, 1e-300)
     row = np.repeat(np.arange(len(left)), np.diff(score.indptr))
@@ -121,15 +119,15 @@ def _balanced(score: csr_array) -> csr_array:
 
 
 def _odds(probability: Array, size: int) -> Array:
-    """To those of a random pair."""
+    """Turn probabilities into odds, relative to a random pair."""
     return size * probability / np.maximum(1 - probability, _DOUBT)
 
 
 def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -> Array:
-    """The likeliest partners of every node, on both sides, and the neighbours of likely pairs."""
+    """Keep the likeliest partners of every node, on both sides, and neighbours of likely pairs."""
     size = likely.shape[0]
     row, column = np.divmod(key, size)
-    alive = np.flatnonzero(likely.data > _UNLIKELY)
+    alive = np.flatnonzero(likely.data > SCHEDULE.unlikely)
     is_kept = np.zeros(len(key), bool)
     # NumPy sorts 16 bits at a time in linear time, and positive numbers as their bits.
     bits = ~likely.data[alive].astype(np.float32).view(np.uint32)
@@ -139,8 +137,8 @@ def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -
         order = alive[np.argsort(side[alive].astype(np.uint16), kind="stable")]
         count = np.bincount(side[order], minlength=size)
         place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-        is_kept[order[place < _PAIRS]] = True
-    certain = likely.data > _LIKELY
+        is_kept[order[place < SCHEDULE.later_pairs]] = True
+    certain = likely.data > SCHEDULE.likely
     seeds = csr_array((certain[certain], (row[certain], column[certain])), likely.shape)
     around = (source.astype(bool) @ seeds @ target.astype(bool)).tocoo()
     beside = around.coords[0].astype(np.int64) * size + around.coords[1]
@@ -148,9 +146,9 @@ def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -
 
 
 def _carried(
-    before: Pairs, old: Array, pairs: Pairs, key: Array, message: Array, belief: Array
+    before: Pairs, old: Array, pairs: Pairs, key: Array, message: Array, odds: Array
 ) -> tuple[Array, Array]:
-    """Messages and beliefs of the pairs that stay; one for new pairs."""
+    """Carry messages and odds of the pairs that stay; new pairs have ones."""
     place = np.minimum(np.searchsorted(old, key), len(old) - 1)
     stays = old[place] == key
     width = np.diff(pairs.offset)
@@ -158,4 +156,48 @@ def _carried(
     held = np.repeat(stays, width)
     moved = np.ones(len(held), np.float32)
     moved[held] = message[at[held]]
-    return moved, np.where(stays, belief[place], 1.0)
+    return moved, np.where(stays, odds[place], 1.0)
+
+
+def branch_scores(compare: Any, sides: tuple[Neighbours, Neighbours], rates: Rates) -> Array:
+    """Compute the likelihood ratios [N, K] float32 of all pairs of nodes, some hops deep.
+
+    Without competition for partners, knowledge of two branches depends on what is behind them, and
+    most branches of two hops look like many others. So kinds of branches are compared, not
+    branches: between graphs of thousands of nodes that is a hundredth of the work of a sweep over
+    all pairs. `compare` belongs to a backend.
+    """
+    most = SCHEDULE.most_kinds * np.prod([len(each.indptr) - 1 for each in sides])
+    kinds: list[Array] = [np.zeros(len(each.node), np.int64) for each in sides]
+    known = np.ones((1, 1), np.float32)
+    for _ in range(SCHEDULE.depth - 1):
+        behind = [_distinct(*_behind(*each)) for each in zip(sides, kinds, strict=True)]
+        if np.prod([len(each.indptr) - 1 for each, _ in behind]) > most:
+            break
+        known = compare(*(each for each, _ in behind), known, rates)
+        kinds = [each for _, each in behind]
+    around = (Kinds(each.indptr, kind) for each, kind in zip(sides, kinds, strict=True))
+    found: Array = compare(*around, known, rates)
+    return found
+
+
+def _behind(side: Neighbours, kind: Array) -> Kinds:
+    """List for every edge the kinds of the branches of its other end, but for the way back."""
+    width = np.diff(side.indptr)[side.node] - 1
+    indptr = np.concatenate([[0], np.cumsum(width)])
+    edge = np.repeat(np.arange(len(width)), width)
+    place = np.arange(len(edge)) - indptr[edge]
+    place += place >= side.back[edge]
+    return Kinds(indptr, kind[side.indptr[side.node[edge]] + place])
+
+
+def _distinct(indptr: Array, kind: Array) -> tuple[Kinds, Array]:
+    """Find the distinct lists, whose order does not count, and the number of each list."""
+    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    inside = kind[np.lexsort((kind, row))].tolist()
+    lists = [tuple(inside[start:stop]) for start, stop in pairwise(indptr.tolist())]
+    number = {each: place for place, each in enumerate(dict.fromkeys(lists))}
+    width = np.array([len(each) for each in number], np.int64)
+    kinds = np.array([each for some in number for each in some], np.int64)
+    found = Kinds(np.concatenate([[0], np.cumsum(width)]), kinds)
+    return found, np.array([number[each] for each in lists], np.int64)

@@ -10,26 +10,24 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..plan.plan import Plan
+from ..plan.plan import Plan, Step
+from ..plan.scores import FactoredScores, average, row_sums
 from ..problem.problem import LOG2E, Problem, second_moments
 from ..problem.relaxation import held
 from ..sinkhorn.anderson import Mixer
 from ..sinkhorn.loop import Kernel, Scaling, sinkhorn
 from ..sinkhorn.newton import newton
-from ..sinkhorn.scores import FactoredScores, average, column_sums, row_sums
+from .schedule import SCHEDULE
 
 _EXACT = 1e-8  # marginal error of small plans
 _MASS_BITS = 128.0  # by which masses may differ
-_SMALLEST = 1e-30  # of moments that a change is compared with
-_DAMPING = 0.5  # of steps of second moments
-_LOST = 0.01  # marginal error of plans whose moments say little
-_WORSE = 2.0  # a change of the moments that grew by this factor: steps are too long
-_FAR = 1e3  # times a temperature: potentials of plans there say nothing
+_LEAST_MOMENTS = 1e-30  # that a change is compared with
+_INDEPENDENT = 1e-4  # moments of p q^T, of coordinates whose covariance has the norm one
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """State of S descents: leading dimensions [S], or none for a single one.
+    """S descents: leading dimensions [S], or none for a single one.
 
     The sides include the dummy points of a partial plan.
     """
@@ -41,17 +39,22 @@ class State:
     energy: Tensor  # [S] float64
     error: Tensor  # [S] the mass by which columns miss their constraint
     peak: Tensor  # [S] the mean over the mass of the largest share of a row
-    moved: Tensor  # [S] the relative difference of the plan's moments from those of its scores
+    moved: Tensor  # [S] relative difference of the plan's moments and of its scores' moments
     sent: Tensor  # [S, r, r] float64, second moments of the masses that leave
     received: Tensor  # [S, s, s] of the masses that arrive
 
     def like(self, z: Tensor) -> "State":
-        """The same with potentials of the type of the coordinates `z`."""
+        """Take potentials of the type of the coordinates `z`."""
         return replace(self, psi=self.psi.to(z), f=self.f.to(z))
 
     def take(self, index: Tensor | int | slice) -> "State":
-        """Some of the descents."""
+        """Take some of the descents."""
         return State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+    def step(self, stage: str) -> Step:
+        """Report a single descent."""
+        numbers = (self.epsilon, self.energy, self.error, self.peak)
+        return Step(stage, *(float(each) for each in numbers))
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,11 @@ class Effort:
     is_careful: bool = False  # see `sinkhorn`; for a single descent
 
 
+COOLING = Effort(tol=SCHEDULE.cooling_tol, updates=SCHEDULE.cooling_updates)
+
+
 def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
-    """Descents that begin at moments [S, R, R'], at temperatures [S]."""
+    """Begin descents at moments [S, R, R'], at temperatures [S]."""
     like, shape = problem.source.z, moments.shape[:-2]
     nothing = moments.new_full(shape, torch.inf)
     x, y = problem.coordinates
@@ -82,9 +88,9 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
 
 
 def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -> State:
-    """A descent that begins at a plan of as many points, at a temperature.
+    """Begin a descent at a plan of as many points, at a temperature.
 
-    The coordinates may differ from those of the plan; `unit` is a squared cost of the problem in
+    The coordinates may be other ones; `unit` is a squared cost of the problem in
     the unit of the plan's temperature. If that one is far from `epsilon`, potentials begin at zero.
     Raises a ValueError if the plan has another shape.
     """
@@ -99,9 +105,9 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
     if not problem.relaxation.fixes_rows:
         state = replace(state, sent=second_moments(x, row_sums(plan.scores)))
     if not problem.relaxation.fixes_columns:
-        state = replace(state, received=second_moments(y, column_sums(plan.scores)))
+        state = replace(state, received=second_moments(y, plan.scores.column_sums()))
     is_partial, warmth = problem.relaxation.mass is not None, plan.epsilon / unit
-    is_near = epsilon / _FAR < warmth < _FAR * epsilon
+    is_near = epsilon / SCHEDULE.far < warmth < SCHEDULE.far * epsilon
     if is_partial or not is_near or not isinstance(plan.scores, FactoredScores):
         return state
     # Scores determine the potentials of columns only up to terms that are linear in the columns'
@@ -115,7 +121,7 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
 
 
 def make_kernel(problem: Problem, state: State) -> Kernel:
-    """The scores of moments in bits, and the masses of the marginals."""
+    """Compute the scores of moments in bits, and the masses of the marginals."""
     source, target = problem.wide
     relaxation, z = problem.relaxation, source.z
     factor = problem.coupling.scores(state.moments) * (LOG2E / state.epsilon)[..., None, None]
@@ -132,16 +138,16 @@ def make_kernel(problem: Problem, state: State) -> Kernel:
 
 
 def _squares(problem: Problem, state: State, side: int) -> Tensor:
-    """The part of the scores of one side's points that squared costs take away, in bits."""
+    """Compute what squared costs take away from the scores of one side's points, in bits."""
     second, x = (state.sent, state.received)[side], problem.coordinates[side]
     squares = problem.coupling.squares(x, second, problem.coupling.signs[side])
     return squares * (LOG2E / state.epsilon[..., None]).to(squares)
 
 
 def _with_dummies(problem: Problem, state: State, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Vectors with three columns more: squared costs of rows, of columns, and the two dummies.
+    """Add three columns to the vectors: squared costs of rows, of columns, and the two dummies.
 
-    The score of a dummy with a point is zero; that of both dummies is so low that no mass goes
+    The score of a dummy with a point is zero; both dummies have so low a score that no mass goes
     from one to the other.
     """
     a, b = (pad(-_squares(problem, state, side), (0, 1))[..., None] for side in (0, 1))
@@ -157,7 +163,7 @@ def _with_dummies(problem: Problem, state: State, u: Tensor, v: Tensor) -> tuple
 
 
 def _largest_potential(problem: Problem, state: State) -> Tensor:
-    """[S, 1] bits. Potentials differ by no more than scores and masses do."""
+    """Bound potentials, [S, 1] bits: they differ by no more than scores and masses do."""
     return 2 * problem.largest_score / state.epsilon[..., None] + _MASS_BITS
 
 
@@ -168,7 +174,7 @@ def settle(problem: Problem, state: State, effort: Effort) -> State:
     convex part of it, which full steps of the moments would overshoot: these are damped, or mixed.
     """
     mixer = Mixer(torch.ones_like(_all_moments(state)))
-    damping, best = _DAMPING, (torch.inf, torch.empty(0), torch.empty(0))
+    damping, best = SCHEDULE.damping, (torch.inf, torch.empty(0), torch.empty(0))
     for _ in range(effort.updates):
         before = state
         state = renewed(problem, state, scale(problem, state, effort))
@@ -180,30 +186,30 @@ def settle(problem: Problem, state: State, effort: Effort) -> State:
         residual = _all_moments(state) - x
         if not effort.is_careful:
             count = state.moments.flatten(-2).size(-1)
-            residual[..., count:] *= _DAMPING
+            residual[..., count:] *= SCHEDULE.damping
             x = x + residual
-        elif float(state.error) > _LOST:
+        elif float(state.error) > SCHEDULE.lost:
             x = x + damping * residual
-        elif (size := float(residual.norm())) > _WORSE * best[0]:
+        elif (size := float(residual.norm())) > SCHEDULE.worse * best[0]:
             damping /= 2
             mixer.forget()
             x = best[1] + damping * best[2]
         else:
             best = min(best, (size, x, residual), key=lambda each: each[0])
-            damping = min(_DAMPING, 1.3 * damping)
+            damping = min(SCHEDULE.damping, 1.3 * damping)
             x = mixer.next(x, residual, damping)
         state = _with_moments(state, x)
     return state
 
 
 def _all_moments(state: State) -> Tensor:
-    """Everything that scores are made of: [S, R R' + r r + s s]."""
+    """Join everything that scores are made of: [S, R R' + r r + s s]."""
     parts = (state.moments, state.sent, state.received)
     return torch.cat([part.flatten(-2) for part in parts], -1)
 
 
 def _with_moments(state: State, x: Tensor) -> State:
-    """A state with other moments [S, R R' + r r + s s]."""
+    """Take other moments [S, R R' + r r + s s]."""
     old = (state.moments, state.sent, state.received)
     parts = x.split([part.flatten(-2).size(-1) for part in old], -1)
     moments, sent, received = (
@@ -213,7 +219,7 @@ def _with_moments(state: State, x: Tensor) -> State:
 
 
 def renewed(problem: Problem, state: State, found: Scaling) -> State:
-    """The moments of the plan that :func:`scale` found for a state."""
+    """Compute the moments of the plan that :func:`scale` found for a state."""
     relaxation, done = problem.relaxation, found.done
     averages = done.average[..., : problem.target.z.size(1)]
     moments = (problem.wide[0].z.mT @ averages).double()
@@ -243,12 +249,12 @@ def renewed(problem: Problem, state: State, found: Scaling) -> State:
         each.moments.flatten(-2) if relaxation.is_balanced else _all_moments(each)
         for each in (state, new)
     )
-    size = old.norm(dim=-1).clamp(min=_SMALLEST)
+    size = old.norm(dim=-1).clamp(min=_LEAST_MOMENTS)
     return replace(new, moved=(now - old).norm(dim=-1) / size)
 
 
 def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
-    """Sinkhorn's iteration on the scores of a state's moments."""
+    """Scale the plan of a state's moments to its marginals, by Sinkhorn's iteration."""
     kernel, target = make_kernel(problem, state), problem.wide[1]
     signal = target.z
     if not problem.relaxation.fixes_rows:  # their masses are averages of ones
@@ -274,7 +280,7 @@ def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
 
 
 def masses_of(problem: Problem, found: Scaling) -> tuple[Tensor, Tensor]:
-    """The masses that leave the points [S, N] and reach the points [S, K], without dummies."""
+    """Find the masses that leave the points [S, N] and reach the points [S, K], without dummies."""
     done, (rows, columns) = found.done, problem.shape
     sent, received = problem.source.mass, done.column_mass[..., :columns]
     if not problem.relaxation.fixes_rows:
@@ -286,8 +292,23 @@ def masses_of(problem: Problem, found: Scaling) -> tuple[Tensor, Tensor]:
 
 
 def averages(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
-    """T V [N, R'] and T 1 [N] of a single state's plan, float64."""
+    """Compute T V [N, R'] and T 1 [N] of a single state's plan, float64."""
     found = scale(problem, state, Effort(passes=1))
     rows, width = problem.shape[0], problem.target.z.size(1)
     mass = masses_of(problem, found)[0].double()
     return found.done.average[:rows, :width].double(), mass
+
+
+def rating(problem: Problem, states: State) -> Tensor:
+    """Rate states by their energy, or if the marginals are missed, by a number above all energies.
+
+    The independent plan comes last if it is a saddle, see `Problem.has_saddle`: it meets the
+    marginals where sharp plans miss them at first, and its energy is the highest.
+    """
+    rate = torch.where(states.error < SCHEDULE.feasible, states.energy, 1e30 * states.error)
+    return torch.where(is_independent(states), 2e30, rate) if problem.has_saddle else rate
+
+
+def is_independent(states: State) -> Tensor:
+    """Find the states whose moments are zero, as the moments of p q^T."""
+    return states.moments.flatten(-2).norm(dim=-1) < _INDEPENDENT

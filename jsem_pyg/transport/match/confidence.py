@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from .schedule import SCHEDULE
+
 Array = NDArray[Any]
 
-_SPLITS = 3  # into nodes that are kept, and nodes to predict
-_BLOCK = 1 << 24  # products of edges at a time
 WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73)  # of `evidence`
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """Probabilities [N] that partners [N] are right; zero where one is -1, for none.
+    """Estimate the probabilities [N] that partners [N] are right; zero where one is -1, for none.
 
     The graphs [N, N] and [K, K] are symmetric, and their weights do not count.
     """
@@ -34,7 +34,7 @@ def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Arr
 
 
 def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """What speaks for each pair: [N, 11]; arguments as above."""
+    """Collect what speaks for each pair: [N, 11]; arguments as above."""
     first, second = (_pattern(each) for each in (source, target))
     nodes = np.flatnonzero(partner >= 0)
     chosen = coo_array(
@@ -67,7 +67,7 @@ def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
 
 
 def _count_twins(matrix: csr_array) -> Array:
-    """How many nodes [N] have the very same neighbours as each, with or without themselves."""
+    """Count the nodes [N] with the same neighbours as a node, with or without themselves."""
     draw = np.random.default_rng(0).integers(1, 1 << 62, matrix.shape[0])
     around = _pattern(matrix).astype(np.int64) @ draw  # modulo 2^64: equal sums, equal neighbours
     counts = []
@@ -83,27 +83,27 @@ def _pattern(matrix: csr_array) -> csr_array:
 
 
 def _predicted(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
-    """How often [N] a partner follows from those of a random half of the other nodes."""
+    """Count how often [N] a partner follows from the partners of a random half of the nodes."""
     draw, found = np.random.default_rng(0), np.zeros(len(partner))
-    for _ in range(_SPLITS):
+    for _ in range(SCHEDULE.splits):
         half = draw.permutation(len(partner)) < len(partner) / 2
         for hidden in (half, ~half):
             rest = csr_array(chosen.multiply(~hidden[:, None]))
             found[hidden] += _share_of_best(first[hidden], rest, second, partner[hidden])
-    return found / _SPLITS
+    return found / SCHEDULE.splits
 
 
 def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
-    """One over the number of target nodes that most matched edges lead to; 0 if not the partner.
+    """Divide one by the number of target nodes that most matched edges lead to.
 
-    For some rows [R, N] of the source, and their partners [R].
+    For some rows [R, N] of the source, and their partners [R]; 0 if those are not among them.
     """
     beyond = (chosen @ second).tocsr()
     work = np.concatenate([[0], np.cumsum(first @ np.diff(beyond.indptr))])
     share = np.zeros(len(partner))
     start = 0
     while start < len(partner):
-        stop = max(start + 1, int(np.searchsorted(work, work[start] + _BLOCK, "right")) - 1)
+        stop = max(start + 1, int(np.searchsorted(work, work[start] + SCHEDULE.block, "right")) - 1)
         product = first[start:stop] @ beyond
         top, scores = product.max(axis=1).toarray().reshape(-1), product.tocoo()
         (row, column), value = scores.coords, scores.data

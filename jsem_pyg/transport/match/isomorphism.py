@@ -1,6 +1,6 @@
 """Renamed copies: find the renaming where two weighted graphs are the same graph.
 
-Nodes get colours, at first their kinds and the sizes of their components. A node's new colour
+Nodes get colours, at first the sizes of their components. A node's new colour
 depends on its own and on the weights and colours of its neighbours (colour refinement); two nodes
 of different colours cannot be partners. Where a colour has several nodes, as all of a cycle have,
 one node of the source is paired with each candidate of the target in turn, and the colours are
@@ -18,18 +18,17 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from .moves import pulled
+from .assignment import pulled
+from .schedule import SCHEDULE
 
 Array = NDArray[Any]
 
-_MOST_WORK = 1 << 26  # edges visited by all refinements, then the search gives up
 
-
-def find_isomorphism(source: csr_array, target: csr_array, kind: Array) -> Array | None:
-    """Partners [N] of all nodes with which the graphs are equal, weights and kinds included.
+def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
+    """Find partners [N] of all nodes with which the graphs are equal, weights included.
 
     None where there is none, or where the search would take long, as it does between some strongly
-    regular graphs. Matrices are symmetric, without stored zeros; `kind` [2 N] are small integers.
+    regular graphs. Matrices are symmetric, without stored zeros.
     """
     if source.shape != target.shape or source.nnz != target.nnz:
         return None
@@ -41,8 +40,8 @@ def find_isomorphism(source: csr_array, target: csr_array, kind: Array) -> Array
     graph = csr_array((code, both.indices, both.indptr), both.shape)
     work = 0
     _, part = connected_components(both, directed=False)
-    pending: list[Iterator[Array]] = [iter([np.bincount(part)[part] + (2 * size + 1) * kind])]
-    while pending and work <= _MOST_WORK:
+    pending: list[Iterator[Array]] = [iter([np.bincount(part)[part]])]
+    while pending and work <= SCHEDULE.most_refining:
         colour = next(pending[-1], None)
         if colour is None:
             pending.pop()
@@ -61,16 +60,17 @@ def find_isomorphism(source: csr_array, target: csr_array, kind: Array) -> Array
 
 
 def _random(generator: np.random.Generator, count: int) -> Array:
-    """Odd 64-bit numbers, whose sums differ where their terms do."""
+    """Draw odd 64-bit numbers, whose sums differ if their terms do."""
     return generator.integers(0, 1 << 63, count, np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def _refined(
     graph: csr_array, colour: Array, generator: np.random.Generator
 ) -> tuple[Array, Array | None, int]:
-    """Colours [2 N] that neighbours no longer split, the nodes of a side with each, and the rounds.
+    """Split colours [2 N] by the colours of neighbours until nothing changes.
 
-    None in place of the numbers of nodes once the sides differ in them: they are no copies.
+    Returns the colours, the number of nodes of a side with each colour (None once the sides differ
+    in them: they are no copies), and the rounds.
     """
     size = colour.size // 2
     found, rounds = 0, 0
@@ -88,7 +88,7 @@ def _refined(
 
 
 def _paired(colour: Array, count: Array) -> Iterator[Array]:
-    """The smallest colour of several nodes: its first source node with each node of the target."""
+    """Pair the first source node of the smallest colour with each target node of that colour."""
     size = colour.size // 2
     chosen = np.flatnonzero(count > 1)
     chosen = chosen[count[chosen].argmin()]

@@ -19,55 +19,39 @@ from torch.nn.functional import pad
 
 from ..problem.problem import LOG2E, Problem, resolved, second_moments
 from ..sinkhorn.loop import column_step, row_step
-from .annealing import COOLING, FINAL_SHARP, Schedule, cool
 from .descent import Effort, State, make_kernel, settle
+from .schedule import SCHEDULE, Run
 
-_NEARLY, _EXACT = 0.02, 2e-3  # mismatch of sides that may be copies, and of copies
-_SHARPENING = 100.0  # times colder than `epsilon`
-_COLD = 1e-6  # a share of the critical temperature below which nothing is sharpened
-_STEPS = 8  # of the moments, at most
 _ONE_PASS = Effort(passes=1, updates=1)
-_PAIRS = 12  # of passes over rows and columns, at most
-_EVEN = 0.3  # of `tol`, by which the rows of a symmetric plan may miss their masses
-_SLOW = 0.8  # of what was missed before: the plan is not as symmetric as that
 
 
-def sharpened(
-    problem: Problem, state: State, schedule: Schedule, unit: float
-) -> tuple[Problem, State]:
-    """A colder state if both sides turn out to be copies: there the answer is a permutation."""
-    is_equal = schedule.is_balanced and problem.shape[0] == problem.shape[1]
+def sharpened(problem: Problem, state: State, run: Run, unit: float) -> tuple[Problem, State]:
+    """Find a colder state if both sides turn out to be copies: there it is a permutation."""
+    is_equal = problem.relaxation.is_balanced and problem.shape[0] == problem.shape[1]
     is_equal = is_equal and _has_equal_axes(problem)
-    is_warm = schedule.lowest >= _COLD * schedule.critical and state.peak < FINAL_SHARP
-    if not is_equal or not is_warm or _mismatch(problem, state) > _NEARLY:
+    is_warm = run.lowest >= SCHEDULE.coldest * run.critical and state.peak < SCHEDULE.final_sharp
+    if not is_equal or not is_warm or _mismatch(problem, state) > SCHEDULE.nearly_copy:
         return problem, state
-    coldest = schedule.lowest / _SHARPENING
+    coldest = run.lowest / SCHEDULE.sharpening
     colder = resolved(problem, coldest, unit)
     begun = replace(state.like(colder.source.z), epsilon=torch.full_like(state.epsilon, coldest))
-    found = _unfolded(colder, begun, schedule)
-    if not _is_copy(colder, found, schedule):
-        begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
-        found = cool(colder, begun, replace(schedule, lowest=coldest), is_trial=True)
-    return (colder, found) if _is_copy(colder, found, schedule) else (problem, state)
+    found = _unfolded(colder, begun, run)
+    is_copy = bool(found.error < run.tol) and _mismatch(colder, found) < SCHEDULE.copy
+    return (colder, found) if is_copy else (problem, state)
 
 
 def _has_equal_axes(problem: Problem) -> bool:
-    """True if both sides have the same variance on each principal axis, as copies have."""
+    """Return True if both sides have the same variance on each principal axis, as copies have."""
     first, second = (
         pad(side.mass.double() @ x.double().square(), (0, max(problem.coupling.fixed.shape)))
         for x, side in zip(problem.coordinates, (problem.source, problem.target), strict=True)
     )
     size = max(problem.coupling.fixed.shape)
-    return bool((first[:size] - second[:size]).norm() < _EXACT * first.norm())
-
-
-def _is_copy(problem: Problem, state: State, schedule: Schedule) -> bool:
-    """True if the plan has its marginals, and leaves almost no mass unmatched."""
-    return bool(state.error < schedule.tol) and _mismatch(problem, state) < _EXACT
+    return bool((first[:size] - second[:size]).norm() < SCHEDULE.copy * first.norm())
 
 
 def _mismatch(problem: Problem, state: State) -> float:
-    """The part of both cost matrices that the plan leaves unmatched: 0 for copies, up to 1."""
+    """Measure how much of both cost matrices is left unmatched: 0 for copies, up to 1."""
     rank, other = problem.coupling.fixed.shape
     x, y = problem.coordinates
     norms = [
@@ -78,20 +62,20 @@ def _mismatch(problem: Problem, state: State) -> float:
     return 1 - matched / max(norms[0] * norms[1], 1e-30)
 
 
-def _unfolded(problem: Problem, state: State, schedule: Schedule) -> State:
-    """A single state of a balanced plan, at its temperature, by the potentials of copies."""
-    for _ in range(_STEPS):
+def _unfolded(problem: Problem, state: State, run: Run) -> State:
+    """Settle a single state of a balanced plan, by the potentials of copies."""
+    for _ in range(SCHEDULE.copy_steps):
         state = settle(problem, replace(state, psi=_potentials(problem, state)[1]), _ONE_PASS)
-        if float(state.moved) < schedule.tol:
+        if float(state.moved) < run.tol:
             break
-    psi = _evened(problem, state, _EVEN * schedule.tol)
+    psi = _evened(problem, state, SCHEDULE.even * run.tol)
     state = settle(problem, replace(state, psi=psi), _ONE_PASS)
-    schedule.note("all points, as copies", state)
+    run.report(state.step("all points, as copies"))
     return state
 
 
 def _potentials(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
-    """[N] of the rows and [K] of the columns, in bits times epsilon."""
+    """Compute the potentials of copies: [N] and [K], in bits times epsilon."""
     left, sizes, right = torch.linalg.svd(problem.coupling.scores(state.moments), False)
     sides = (problem.source.z, left), (problem.target.z, right.mT)
     f, psi = ((z.double() @ (turn * sizes.sqrt())).square().sum(-1) for z, turn in sides)
@@ -99,7 +83,7 @@ def _potentials(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
 
 
 def _evened(problem: Problem, state: State, tol: float) -> Tensor:
-    """Column potentials [K] that meet the marginals, in bits times epsilon.
+    """Find column potentials [K] that meet the marginals, in bits times epsilon.
 
     The plan is symmetric, so rows and columns share what they miss: half of every step.
     """
@@ -108,12 +92,12 @@ def _evened(problem: Problem, state: State, tol: float) -> Tensor:
     kernel = make_kernel(problem, state)
     f, p = f + kernel.log2_p, kernel.log2_p.exp2()
     before = torch.inf
-    for _ in range(_PAIRS):
+    for _ in range(SCHEDULE.copy_pairs):
         row = row_step(kernel, psi, problem.one_pass)
         column = column_step(kernel, f, problem.one_pass)
         missed = float((p * (1 - torch.where(p > 0, f - row, 0).exp2()).abs()).sum())
         f, psi = (f + row) / 2, (psi + column) / 2
-        if missed < tol or missed > _SLOW * before:
+        if missed < tol or missed > SCHEDULE.slow * before:
             break
         before = missed
     return psi * epsilon

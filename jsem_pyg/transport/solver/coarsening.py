@@ -5,9 +5,7 @@ from torch import Tensor
 
 from ...neighbors.faiss_library import import_faiss
 from ..problem.problem import Side
-
-_TRAINING_POINTS = 32  # for each cell
-_ITERATIONS = 6
+from .schedule import SCHEDULE
 
 
 def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Side:
@@ -22,7 +20,7 @@ def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Side
 
 
 def merge(side: Side, label: Tensor) -> Side:
-    """The cells of given labels [N], in their order; labels without mass are left out."""
+    """Make the cells of given labels [N], in their order; labels without mass are left out."""
     mass = side.mass
     has_mass = mass > 0
     kept, dense = label[has_mass].unique(return_inverse=True)
@@ -35,16 +33,16 @@ def merge(side: Side, label: Tensor) -> Side:
 
 
 def label_points(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Tensor:
-    """The cell of each point: [N]."""
+    """Find the cell of each point: [N]."""
     x = side.z[:, :num_coordinates].float().contiguous().cpu()
     with_mass = x[(side.log2_mass > -torch.inf).cpu()]
     kmeans = import_faiss().Kmeans(
         x.size(1),
         min(num_cells, len(with_mass)),
-        niter=_ITERATIONS,
+        niter=SCHEDULE.cell_iterations,
         seed=seed % 2**31,
         min_points_per_centroid=1,
-        max_points_per_centroid=_TRAINING_POINTS,
+        max_points_per_centroid=SCHEDULE.cell_training,
     )
     kmeans.train(with_mass.numpy())
     return torch.from_numpy(kmeans.index.search(x.numpy(), 1)[1][:, 0]).to(side.z.device)

@@ -21,23 +21,21 @@ from torch import Tensor
 
 from ..costs.factor import Factor
 from ..plan.plan import Plan
+from ..plan.scores import row_sums
 from ..problem.prepare import prepare_factors
-from ..problem.problem import make_problem, second_moments
-from ..sinkhorn.scores import row_sums
-from .annealing import Schedule, race
-from .descent import begin
+from ..problem.problem import agreement, make_problem, second_moments
+from .race import race_at
+from .schedule import SCHEDULE, Run
 from .starts import Points, find_starts
 
 NEAR = 0.1  # of the target points: who is among the nearest to the true partner is near it
 WEIGHTS = (-3.4, 3.13, 0.58)  # of `evidence`
 
-_SAMPLE = 200  # points that are aligned once more
-_HOT, _COLD = (0.3, 0.1), 0.01  # of the critical temperature
-_LEAST = 1e-3
+_LEAST = 1e-3  # disagreement: less is the same
 
 
 def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
-    """Probabilities [N] that best partners are near the true ones, among :data:`NEAR` of all."""
+    """Estimate the probability [N] that a partner is among the :data:`NEAR` nearest to the true."""
     if not bool(row_sums(plan.scores).any()):  # a partial plan that has lost its mass
         return torch.zeros_like(plan.scores.like[:, 0])
     found = evidence(first, second, plan, backend)
@@ -46,16 +44,14 @@ def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "a
 
 
 def evidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
-    """Evidence for the partner of each point: [N, 3] float64; arguments as above."""
+    """Collect evidence for the partner of each point: [N, 3] float64; arguments as above."""
     assert plan.source is not None
     assert plan.target is not None
     mass = row_sums(plan.scores)
     mass = mass / mass.sum()
     x, y = plan.source.double(), plan.apply(plan.target).double()
     together = x.T @ (mass[:, None] * y)
-    products = ((x @ together) * y).sum(1)
-    squares = [((each @ second_moments(each, mass)) * each).sum(1) for each in (x, y)]
-    cosine = products / (squares[0] * squares[1]).clamp(min=1e-30).sqrt()
+    cosine = agreement(x, y, mass)
     whole = _agreement(together, x, mass, plan.target, plan.marginals()[1])
     null = _null_agreement(first, second, plan, mass, backend)
     smaller = math.log((1 - null + _LEAST) / (max(1 - whole, 0) + _LEAST))
@@ -65,17 +61,17 @@ def evidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -
 
 
 def _agreement(together: Tensor, x: Tensor, p: Tensor, y: Tensor, q: Tensor) -> float:
-    """rho, of the moments X^T T Y [r, s]."""
+    """Compute rho, of the moments X^T T Y [r, s]."""
     q = q / q.sum()
     norms = [second_moments(each.double(), mass).norm() for each, mass in ((x, p), (y, q))]
     return float(together.square().sum() / (norms[0] * norms[1]).clamp(min=1e-30))
 
 
 def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, backend: str) -> float:
-    """Rho of some source points and a target of the spectrum of their partners."""
+    """Compute rho of some source points and a target of the spectrum of their partners."""
     generator = torch.Generator().manual_seed(0)
     partner = plan.argmax()
-    count = min(_SAMPLE, int((partner >= 0).sum()))
+    count = min(SCHEDULE.confidence_sample, int((partner >= 0).sum()))
     if count < 2:
         return 1.0
     chosen = torch.multinomial(mass.cpu(), count, generator=generator).to(partner.device)
@@ -89,22 +85,17 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
     problem = make_problem(source, target, equal, equal, backend=backend)
     points = Points(sides[0].x, "l2", None), Points(sides[1].x, "l2", None)
     starts = find_starts(None, problem, points, 0)
-    moments = torch.stack([start.moments for start in starts])
     critical = problem.critical_epsilon() or 1.0
-    waves = [
-        begin(problem, moments, moments.new_full((len(starts),), share * critical))
-        for share in _HOT
-    ]
-    names = [start.name for start in starts] * len(waves)
-    schedule = Schedule(_COLD * critical, critical)
-    states, _ = race(problem, waves, names, schedule)
+    hot = [share * critical for share in SCHEDULE.confidence_hot]
+    run = Run(SCHEDULE.confidence_cold * critical, critical)
+    states, _ = race_at(problem, starts, hot, run)
     left, right = problem.coordinates
     found = states.moments[0, : left.size(1), : right.size(1)]
     return min(_agreement(found, left, equal.double(), right, equal.double()), 1.0)
 
 
 def _without_shape(y: Tensor, factor: Factor, generator: torch.Generator) -> Tensor:
-    """Points [M, s] with the same numbers on each axis, in another order on each."""
+    """Permute points [M, s] on every principal axis by itself."""
     mean = y.mean(0)
     if bool((factor.signs > 0).all()):
         left, size, axes = torch.linalg.svd(y - mean, full_matrices=False)

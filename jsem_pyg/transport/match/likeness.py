@@ -6,21 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...neighbors.faiss_library import import_faiss
-from ..factored.profiles import Comparable
+from ..profiles import Comparable
+from .schedule import SCHEDULE
 
 Array = NDArray[Any]
 
-_NEAREST = 30  # nodes that features suggest to each
-_TABLE = 1 << 16  # and in all, at least
-_EXACT = 20_000  # nodes up to which all pairs of features are compared
-_PROBES = 24  # cells of an inverted file that are looked at
-_TRAINING = 40  # points a cell
-_TIE = 0.1  # what features count, in edges
-_LEVELS = 512  # of likeness
-
 
 def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
-    """The nodes of the target that look most alike, and how much they count, in edges.
+    """Find the nodes of the target that look most alike, and how much they count, in edges.
 
     Columns [N, C] int32 of the nearest features, 30 or 2^16 / N, or all K nodes, and likeness
     [N, C] float32, largest first: 0.1 for equal features, 0.05 at the median distance, 0 at twice
@@ -31,18 +24,25 @@ def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
     faiss = import_faiss()
     size, width = second.shape
     index = faiss.IndexFlatL2(width)
-    if size > _EXACT:
+    if size > SCHEDULE.exact_nearest:
         index = faiss.IndexIVFFlat(index, width, int(2 * size**0.5))
-        index.nprobe, index.cp.seed, index.cp.niter = _PROBES, 1 + seed % (2**31 - 2), 6
-        index.cp.max_points_per_centroid = _TRAINING
+        index.nprobe, index.cp.seed, index.cp.niter = (
+            SCHEDULE.cells_searched,
+            1 + seed % (2**31 - 2),
+            6,
+        )
+        index.cp.max_points_per_centroid = SCHEDULE.cell_training
         index.train(second)
     index.add(second)
-    distance, column = index.search(first, min(size, max(_NEAREST, _TABLE // len(first))))
+    count = max(SCHEDULE.nearest, SCHEDULE.least_nearest // len(first))
+    distance, column = index.search(first, min(size, count))
     # An inverted file may find fewer: the nearest once more, which is worth nothing.
     distance = np.where(column < 0, np.inf, np.maximum(distance, 0))
     column = np.where(column < 0, column[:, :1], column)
     far = float(np.median(distance[np.isfinite(distance)])) or 1.0
-    likeness = np.rint(np.clip(1 - distance / (2 * far), 0, 1) * _LEVELS) / _LEVELS * _TIE
+    levels = SCHEDULE.likeness_levels
+    likeness = np.rint(np.clip(1 - distance / (2 * far), 0, 1) * levels) / levels
+    likeness *= SCHEDULE.likeness
     order = np.lexsort((column, -likeness))
     column, likeness = (np.take_along_axis(each, order, 1) for each in (column, likeness))
     return np.maximum(column, 0).astype(np.int32), likeness.astype(np.float32)

@@ -14,17 +14,11 @@ from torch import Tensor
 from ..._random import seeded
 from ...neighbors import knn_graph
 from ..problem.problem import FEW_AXES, LOG2E, Problem, Side
+from ..profiles import comparable, heat_profiles
 from ..sinkhorn.loop import Kernel, sinkhorn
-from .profiles import comparable, heat_profiles
+from .schedule import SCHEDULE
 
 STARTS = ("heat", "costs", "axes", "zero")
-
-_NEIGHBORS = (15, 30)  # of the graphs for heat profiles
-_TEMPERATURES = (0.05, 0.02)  # of plans between profiles
-_MOST_POINTS = 4000  # with heat profiles; a sample where there are more
-_SAMPLED_COSTS = 200  # in the cost profile of a point
-_QUANTILES = 32
-_PASSES, _TOL = 12, 1e-2  # of Sinkhorn's iteration: a start need not be exact
 
 
 class Points(NamedTuple):
@@ -45,12 +39,12 @@ class Start(NamedTuple):
 def find_starts(
     names: tuple[str, ...] | None, problem: Problem, points: tuple[Points, Points], seed: int
 ) -> list[Start]:
-    """The starts of some names of :data:`STARTS`; None: those that pay for the rank.
+    """Find the starts of some names of :data:`STARTS`; None: those that pay for the rank.
 
     Raises a ValueError if there is none that a descent could leave.
     """
     if names is None:
-        names = tuple(name for name in STARTS if name != "heat" or not problem.is_flat)
+        names = tuple(name for name in STARTS if name != "heat" or not problem.has_few_axes)
     generator = seeded(seed)
     found: list[Start] = []
     nothing = torch.zeros_like(problem.coupling.linear)
@@ -73,7 +67,7 @@ def find_starts(
 
 
 def _axes(problem: Problem) -> Iterator[Tensor]:
-    """The leading principal axes of one side on those of the other, with all signs."""
+    """Match the leading principal axes of both sides, with all signs."""
     rank, other = problem.coupling.fixed.shape
     deviations = [
         (side.mass.double() @ side.z[:, :count].double().square()).sqrt()
@@ -88,7 +82,7 @@ def _axes(problem: Problem) -> Iterator[Tensor]:
 
 
 def _costs(problem: Problem, generator: torch.Generator) -> Iterator[Tensor]:
-    """Points whose costs to all others are distributed alike.
+    """Match points whose costs to all others are distributed alike.
 
     What the third lower bound of Mémoli, "Gromov-Wasserstein distances and the metric approach to
     object matching", Foundations of Computational Mathematics 11, 2011, section 6, compares.
@@ -100,22 +94,22 @@ def _costs(problem: Problem, generator: torch.Generator) -> Iterator[Tensor]:
         for (side, _), count in zip(sides, (rank, other), strict=True)
     )
     features = comparable(first, second, ridge=None)
-    yield _match(problem, *features, sides[0][0], sides[1][0], _TEMPERATURES[0])
+    yield _match(problem, *features, sides[0][0], sides[1][0], SCHEDULE.match_temperatures[0])
 
 
 def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
-    """Quantiles of the squared distances from each point to a sample by mass: [N, Q]."""
-    x = side.z[:, :rank]
-    sample = torch.multinomial(side.mass.cpu(), _SAMPLED_COSTS, True, generator=generator)
+    """Compute quantiles of the squared distances from each point to a sample by mass: [N, Q]."""
+    x, count = side.z[:, :rank], SCHEDULE.sampled_costs
+    sample = torch.multinomial(side.mass.cpu(), count, True, generator=generator)
     distance = torch.cdist(x, x[sample.to(x.device)]).sort(1).values
-    place = torch.linspace(0, _SAMPLED_COSTS - 1, _QUANTILES, dtype=torch.float32).long()
+    place = torch.linspace(0, count - 1, SCHEDULE.quantiles, dtype=torch.float32).long()
     return distance[:, place]
 
 
 def _heat(
     problem: Problem, points: tuple[Points, Points], generator: torch.Generator
 ) -> Iterator[Tensor]:
-    """Points from which heat spreads alike on the neighbour graphs of both sides."""
+    """Match points from which heat spreads alike on the neighbour graphs of both sides."""
     source, first = _sample(problem.source, generator)
     target, second = _sample(problem.target, generator)
     graphs = _graphs(points[0], first), _graphs(points[1], second)
@@ -125,15 +119,17 @@ def _heat(
             for each, side in zip(graphs, (source, target), strict=True)
         ]
         features = comparable(*(each.to(problem.source.z) for each in profiles))
-        for temperature in _TEMPERATURES:
+        for temperature in SCHEDULE.match_temperatures:
             yield _match(problem, *features, source, target, temperature)
 
 
 def _sample(side: Side, generator: torch.Generator) -> tuple[Side, Tensor]:
-    """At most so many points with mass, and which: [M]."""
+    """Draw points with mass, all if there are few; and say which: [M]."""
     index = (side.log2_mass > -torch.inf).nonzero()[:, 0]
-    if index.numel() > _MOST_POINTS:
-        chosen = torch.randperm(index.numel(), generator=generator)[:_MOST_POINTS].sort().values
+    if index.numel() > SCHEDULE.most_points:
+        chosen = (
+            torch.randperm(index.numel(), generator=generator)[: SCHEDULE.most_points].sort().values
+        )
         index = index[chosen.to(index.device)]
     log2_mass = side.log2_mass[index]
     total = log2_mass.double().exp2().sum().log2()
@@ -141,7 +137,7 @@ def _sample(side: Side, generator: torch.Generator) -> tuple[Side, Tensor]:
 
 
 def _graphs(points: Points, index: Tensor) -> list[Tensor]:
-    """Neighbour graphs [2, E] of some of the points; the graph that is given, of all of them."""
+    """Make neighbour graphs [2, E] of some points; of all, take the graph that is given."""
     count = index.numel()
     if points.edge_index is not None and count == points.x.size(0):
         return [points.edge_index]
@@ -150,14 +146,14 @@ def _graphs(points: Points, index: Tensor) -> list[Tensor]:
     x = points.x[index]
     return [
         knn_graph(x, k, points.metric, kernel=None, progress=False)[0]
-        for k in sorted({min(k, count - 1) for k in _NEIGHBORS})
+        for k in sorted({min(k, count - 1) for k in SCHEDULE.neighbors})
     ]
 
 
 def _match(
     problem: Problem, first: Tensor, second: Tensor, source: Side, target: Side, temperature: float
 ) -> Tensor:
-    """The moments [R, R'] of the entropic plan between features [N, F] and [K, F].
+    """Compute the moments [R, R'] of the entropic plan between features [N, F] and [K, F].
 
     `temperature` is a share of the mean squared distance of features.
     """
@@ -170,5 +166,12 @@ def _match(
         2 * bits * first, second, bias, source.log2_mass, target.log2_mass, whole, whole
     )
     nothing = torch.zeros_like(q)
-    found = sinkhorn(kernel, nothing, target.z, problem.one_pass, tol=_TOL, passes=_PASSES)
+    found = sinkhorn(
+        kernel,
+        nothing,
+        target.z,
+        problem.one_pass,
+        tol=SCHEDULE.match_tol,
+        passes=SCHEDULE.match_passes,
+    )
     return source.z.T.double() @ found.done.average.double()

@@ -14,35 +14,33 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..factored.profiles import Comparable, comparable, heat_profiles, overlap_weights
+from ..profiles import Comparable, comparable, heat_profiles, overlap_weights
+from .schedule import SCHEDULE
 
 Array = NDArray[Any]
 
-_RIDGE = 0.03  # of :func:`.comparable`, for local profiles: small components count more
-_HOPS = (2, 6)  # of means along all edges, and along overlaps
-_DEVIATIONS = 2  # hops of which standard deviations count, too
 _LEAST = 1e-3  # added before logarithms
 
 
 def heat_features(source: csr_array, target: csr_array) -> Comparable:
-    """Heat profiles of both sides on one scale, float32."""
+    """Compute heat profiles of both sides on one scale, float32."""
     return comparable(*(_heat_features(each) for each in (source, target)))
 
 
 def both_features(first: Comparable, second: Comparable) -> Comparable:
-    """Features side by side, which count as much in the mean distance of two nodes."""
+    """Put features side by side; both count as much in the mean distance of two nodes."""
     share = np.sqrt(_mean_distance(second) / max(_mean_distance(first), 1e-30))
     return Comparable(*(torch.cat([a * share, b], 1) for a, b in zip(first, second, strict=True)))
 
 
 def _mean_distance(features: Comparable) -> float:
-    """The mean of the squared distances of all pairs."""
+    """Average the squared distances of all pairs."""
     squares = sum(float(each.square().sum(1).mean()) for each in features)
     return squares - 2 * float(features.source.mean(0) @ features.target.mean(0))
 
 
 def _heat_features(matrix: csr_array) -> Tensor:
-    """Profiles [N, F] on overlaps, good where there are triangles, and on the edges as they are."""
+    """Compute profiles [N, F] on overlaps, good for triangles, and on the edges as they are."""
     size, edge_index = matrix.shape[0], _edge_index(matrix)
     weight = torch.from_numpy((matrix.data / matrix.data.max(initial=1e-300)).astype(np.float32))
     overlap = overlap_weights(edge_index, size).float()
@@ -56,13 +54,13 @@ def _edge_index(matrix: csr_array) -> Tensor:
 
 
 def local_features(source: csr_array, target: csr_array) -> Comparable:
-    """Local profiles of both sides on one scale, float32."""
+    """Compute local profiles of both sides on one scale, float32."""
     sides = (torch.from_numpy(local_profiles(each)) for each in (source, target))
-    return Comparable(*(each.float() for each in comparable(*sides, ridge=_RIDGE)))
+    return Comparable(*(each.float() for each in comparable(*sides, ridge=SCHEDULE.ridge)))
 
 
 def local_profiles(matrix: csr_array) -> Array:
-    """Features [N, 117] float32 of the nodes of a graph of weights > 0; see :func:`.comparable`."""
+    """Compute features [N, 117] float32 of nodes, from weights > 0; see :func:`.comparable`."""
     overlap = overlap_weights(_edge_index(matrix), matrix.shape[0]).double().numpy()
     weight = matrix.data / matrix.data.max(initial=1e-300)
     whole, alike = (
@@ -71,13 +69,13 @@ def local_profiles(matrix: csr_array) -> Array:
     )
     own = _counts(whole, overlap)
     features = [own]
-    for each, hops in zip((whole, alike), _HOPS, strict=True):
+    for each, hops in zip((whole, alike), SCHEDULE.hops, strict=True):
         features += _means(each, own, hops)
     return np.concatenate(features, 1)
 
 
 def _counts(whole: csr_array, overlap: Array) -> Array:
-    """Counts over the edges of each node: [N, 9]."""
+    """Count over the edges of each node: [N, 9]."""
     row = np.repeat(np.arange(whole.shape[0]), np.diff(whole.indptr))
     links = np.bincount(row, minlength=whole.shape[0])
     # A J of c / (d_i + d_j - c) is that of c common neighbours.
@@ -99,7 +97,7 @@ def _counts(whole: csr_array, overlap: Array) -> Array:
 
 
 def _spread(row: Array, value: Array, links: Array) -> list[Array]:
-    """Mean and standard deviation of values at the edges of each node."""
+    """Compute mean and standard deviation of values at the edges of each node."""
     share = 1 / np.maximum(links, 1)
     mean = np.bincount(row, value, len(links)) * share
     square = np.bincount(row, value**2, len(links)) * share
@@ -107,7 +105,7 @@ def _spread(row: Array, value: Array, links: Array) -> list[Array]:
 
 
 def _means(weights: csr_array, own: Array, hops: int) -> list[Array]:
-    """Means over neighbours, and deviations from these, hop after hop; zero without neighbours."""
+    """Compute means over neighbours, and deviations, hop after hop; zero without neighbours."""
     total = np.maximum(weights.sum(1), 1e-300)
     shares = weights.data / np.repeat(total, np.diff(weights.indptr))
     walk = csr_array((shares.astype(np.float32), weights.indices, weights.indptr), weights.shape)
@@ -115,7 +113,7 @@ def _means(weights: csr_array, own: Array, hops: int) -> list[Array]:
     for hop in range(hops):
         mean = walk @ last
         features.append(mean)
-        if hop < _DEVIATIONS:
+        if hop < SCHEDULE.deviation_hops:
             features.append(np.sqrt(np.maximum(walk @ last**2 - mean**2, 0)))
         last = mean
     return features

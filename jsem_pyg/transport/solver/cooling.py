@@ -1,0 +1,110 @@
+"""Descent among all points: the candidates are cooled to the end, and the best is restarted.
+
+Descent often ends with whole regions of points in each other's places, and cannot exchange them.
+But the costs among correctly matched points agree with those among their partners, and others do
+not. So a plan is started again from the points that agree best, warm enough for others to move.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ..plan.plan import Plan
+from ..problem.problem import Problem, agreement
+from .descent import (
+    COOLING,
+    Effort,
+    State,
+    averages,
+    begin,
+    begin_from_plan,
+    is_independent,
+    rating,
+    settle,
+)
+from .race import warm
+from .schedule import SCHEDULE, Run
+
+_ROUNDING = 1e-9  # of sums of masses
+_FOLLOWING = Effort(
+    SCHEDULE.follow_tol, SCHEDULE.follow_passes, SCHEDULE.follow_updates, is_careful=True
+)
+
+
+def descend(problem: Problem, candidates: list[State], run: Run) -> State:
+    """Cool the candidates, and restart the best as long as that leads to a lower energy."""
+    cooled = [cool(problem, each, run) for each in candidates]
+    state = min(cooled, key=lambda each: float(rating(problem, each)))
+    if problem.has_few_axes:
+        return state  # principal axes have compared all plans that restarts could find
+    epsilon = torch.full_like(state.epsilon, SCHEDULE.restarted * run.critical)
+    for _ in range(SCHEDULE.restarts):
+        if not state.epsilon < epsilon:
+            break  # the plan is as warm as that, and not sharp
+        other = cool(problem, begin(problem, consistent_moments(problem, state), epsilon), run)
+        old, new = (float(rating(problem, each)) for each in (state, other))
+        if not new < old - SCHEDULE.lower * abs(float(state.energy)):
+            break
+        state = other
+    return state
+
+
+def cool(problem: Problem, state: State, run: Run) -> State:
+    """Cool a single state to the last temperature, and work on it there until it settles."""
+    valid = state  # the last one that meets the marginals
+    while True:
+        state = _settled(problem, state, valid, COOLING)
+        valid = state if state.error < SCHEDULE.feasible else valid
+        run.report(state.step("all points"))
+        is_sharp = run.may_stop and state.peak >= SCHEDULE.final_sharp
+        if state.epsilon <= run.lowest or is_sharp:
+            break
+        state = replace(state, epsilon=(state.epsilon / SCHEDULE.cooling).clamp(min=run.lowest))
+    state = _settled(problem, state, valid, Effort(tol=run.tol, updates=run.max_iter))
+    run.report(state.step("all points"))
+    return state
+
+
+def _settled(problem: Problem, state: State, valid: State, effort: Effort) -> State:
+    """Settle a single state: from a valid one and by more passes, if it loses its moments.
+
+    Few passes over a sharp plan may send all rows to one column, which have the mean of all rows.
+    """
+    found = settle(problem, state, effort)
+    if problem.has_saddle and is_independent(found) and not is_independent(valid):
+        again = replace(valid, epsilon=state.epsilon)
+        careful = replace(effort, passes=SCHEDULE.many_passes, is_careful=True)
+        found = settle(problem, again, careful)
+    return found
+
+
+def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
+    """Go on from a plan, down to the last temperature."""
+    epsilon = plan.epsilon / unit
+    if epsilon > run.critical:  # which would melt the plan, as may be one of other costs
+        epsilon = warm(problem, run)
+    state = begin_from_plan(problem, plan, max(epsilon, run.lowest), unit)
+    lowest = torch.full_like(state.epsilon, run.lowest)
+    while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
+        state = replace(state, epsilon=torch.maximum(state.epsilon / SCHEDULE.cooling, lowest))
+        state = settle(problem, state, _FOLLOWING)
+    effort = Effort(run.tol, SCHEDULE.many_passes, run.max_iter, is_careful=True)
+    state = settle(problem, replace(state, epsilon=lowest), effort)
+    run.report(state.step("all points"))
+    return state
+
+
+def consistent_moments(problem: Problem, state: State) -> Tensor:
+    """Compute the moments [R, R'] of the consistent half of a plan, scaled to the whole mass."""
+    sent, mass = averages(problem, state)
+    x, y = problem.coordinates
+    least = torch.finfo(mass.dtype).tiny
+    partners = sent[:, : y.size(1)] / mass[:, None].clamp(min=least)
+    cosine = agreement(x.double(), partners, mass, problem.coupling.signs)
+    total = mass.sum()
+    order = cosine.argsort(descending=True)
+    before = mass[order].cumsum(0) - mass[order]
+    chosen = order[before < (SCHEDULE.agreeing - _ROUNDING) * total]
+    moments = problem.source.z[chosen].double().T @ sent[chosen]
+    return moments * (total / mass[chosen].sum())

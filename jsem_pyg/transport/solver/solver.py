@@ -1,0 +1,112 @@
+"""Gromov-Wasserstein transport between factored costs: the public solver."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ..._precision import without_autocast
+from ..plan.plan import Plan
+from ..problem.options import SolverOptions
+from .task import read_task
+
+
+@without_autocast
+def gromov_wasserstein(
+    source: Any,
+    target: Any,
+    *,
+    cost: Any = None,
+    p: Tensor | None = None,
+    q: Tensor | None = None,
+    epsilon: float = 0.01,
+    absolute: bool = False,
+    features: tuple[Tensor, Tensor] | None = None,
+    alpha: float = 0.5,
+    known_pairs: Tensor | None = None,
+    marginals: str = "balanced",
+    rho: float = 0.1,
+    mass: float = 1.0,
+    coarse: int = 300,
+    starts: Sequence[str] | Plan | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 20,
+    seed: int = 0,
+    backend: str = "auto",
+    progress: bool = True,
+) -> Plan:
+    r"""Find which points of two spaces correspond, from the costs inside each of them alone.
+
+    .. math::
+        \min_{\mathbf{T}} \; \alpha \sum_{ijkl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}
+        + (1 - \alpha) \sum_{ij} |\phi_i - \psi_j|^2 T_{ij}
+        + \epsilon \, \mathrm{KL}(\mathbf{T} \,|\, \mathbf{p} \mathbf{q}^T)
+
+    where alpha is one without features. The costs are factored, so the plan is never stored: a
+    step takes O(N K r) time and O((N + K) r) memory. The problem has many local optima, and the
+    start decides; so several are raced on a few hundred quantised points while the temperature
+    falls, and the best goes on among all points.
+
+    Args:
+        source: N points: a :class:`Factor`, a :class:`~torch_geometric.data.Data`, or coordinates
+            [N, r].
+        target: K points, of another space; the same kind of cost.
+        cost: what makes a factor of a `Data` or of coordinates, such as ``HeatCost(t=2.0)``. None:
+            centred inner products of coordinates, which determine squared distances, and mislead
+            less where lengths disagree; for a `Data` without them, ``HeatCost()``.
+        p: [N] masses of the source, non-negative, divided by their sum; None: the same for all.
+        q: [K] masses of the target.
+        epsilon: the temperature at the end, as a share of the critical one, above which all goes
+            everywhere. Small ones give sharp plans. Cooling ends before where rows are so sharp
+            that a colder plan would be the same, and goes on where both sides turn out to be
+            copies; :attr:`Plan.epsilon` is what was reached.
+        absolute: whether `epsilon` is in the unit of squared costs instead, and is reached whatever
+            happens; and `rho` likewise.
+        features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
+            Gromov-Wasserstein (Vayer et al. 2019).
+        alpha: in (0, 1), the weight of the structure; features have the rest.
+        known_pairs: [2, M] pairs of a source and a target point that are known to correspond. They
+            pull as if all mass once more went from the ones to the others.
+        marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target
+            points may get any mass, up to a penalty `rho` KL(c | q). "unbalanced": source points as
+            well, with `rho` KL(r | p). "partial": a total of `mass` is sent, no
+            more than p from a point and q to a point, which are 1 / min(N, K) by default: so with
+            ``mass=1`` every point of the smaller side finds partners, and others stay alone.
+        rho: the penalty, as a share of the critical temperature, or absolute; 0 is none.
+        mass: what is sent in partial transport, at most the sums of p and of q.
+        coarse: the number of cells that starts are raced on.
+        starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
+            (points whose costs are distributed alike), "axes" (principal axes, with all signs),
+            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" where
+            one side has no more than three dimensions.
+        tol: of the marginal error `sum |c - q|`, and of the relative change of a solution in a
+            step.
+        max_iter: steps at the last temperature, after which it is a warning not to have converged.
+        seed: of samples and quantisation.
+        backend: "reference", "torch", "numba", "triton" or "auto".
+        progress: show a bar, where there is a terminal to show it in.
+
+    Returns:
+        The plan; its `cost` is the objective without the entropy, in the unit of squared costs.
+
+    Raises:
+        ValueError: if `epsilon` is too small to be resolved, or `rho` too small to hold the
+            masses of an unbalanced plan.
+
+    Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
+    matrices", ICML 2016 (the entropic problem); Scetbon, Peyré and Cuturi, "Linear-time
+    Gromov-Wasserstein distances using low rank couplings and costs", ICML 2022 (factored costs).
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [4.0, 2.0], [-2.0, 2.0]])
+        >>> turned = x.flip(0) @ torch.tensor([[0.6, 0.8], [-0.8, 0.6]])
+        >>> gromov_wasserstein(x, turned, progress=False).argmax()
+        tensor([4, 3, 2, 1, 0])
+    """
+    options = SolverOptions(
+        epsilon, absolute, alpha, marginals, rho, mass, coarse, starts, tol, max_iter, seed,
+        backend, progress,
+    )  # fmt: skip
+    task = read_task(source, target, cost, p, q, features, known_pairs, options)
+    return task.solve(is_sharpened=True)

@@ -1,0 +1,86 @@
+"""Features of nodes, and which nodes they say look alike."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.spatial import cKDTree
+
+from jsem_pyg.transport.match import likeness
+from jsem_pyg.transport.match.features import both_features, local_features, local_profiles
+from jsem_pyg.transport.match.likeness import find_nearest
+from jsem_pyg.transport.profiles import Comparable
+
+
+def both_ways(edges, size):
+    entries = coo_array((np.ones(len(edges)), edges.T), (size, size))
+    matrix = (entries + entries.T).tocsr()
+    matrix.data[:] = 1
+    return matrix
+
+
+def neighbors(size, seed=0, k=8):
+    """Edges [E, 2] of a neighbour graph of points in a cube."""
+    points = np.random.default_rng(seed).random((size, 3))
+    near = cKDTree(points).query(points, k + 1)[1][:, 1:]
+    matrix = both_ways(np.stack([np.repeat(np.arange(size), k), near.reshape(-1)], 1), size)
+    row, column = matrix.tocoo().coords
+    return np.stack([row, column], 1)[row < column]
+
+
+def test_the_nearest_are_ordered_by_likeness_and_then_by_number():
+    features = Comparable(torch.zeros(1, 2), torch.tensor([[2.0, 0], [0, 0], [1e-4, 0], [0, 1]]))
+    column, likeness = find_nearest(features, 0)
+    assert column.tolist() == [[1, 2, 0, 3]]  # the second and third are equal but for rounding
+    np.testing.assert_allclose(likeness, [[0.1, 0.1, 0.0, 0.0]], atol=1e-3)
+
+
+def test_profiles_do_not_depend_on_names():
+    source = neighbors(80)
+    name = np.random.default_rng(3).permutation(80)
+    first = local_profiles(both_ways(source, 80))
+    second = local_profiles(both_ways(name[source], 80))
+    np.testing.assert_allclose(second[name], first, atol=2e-4)
+
+
+def test_profiles_are_means_and_deviations_over_neighbours():
+    matrix = both_ways(neighbors(40, k=3), 41)  # 40 is isolated
+    found = local_profiles(matrix)
+    assert found.shape == (41, 117)
+    own, adjacency = found[:, :9].astype(float), matrix.toarray()
+    share = adjacency / np.maximum(adjacency.sum(1, keepdims=True), 1)
+    mean = share @ own
+    spread = [share[i] @ (own - mean[i]) ** 2 for i in range(41)]
+    np.testing.assert_allclose(found[:, 9:18], mean, atol=1e-5)
+    np.testing.assert_allclose(found[:, 18:27] ** 2, spread, atol=2e-5)
+    np.testing.assert_allclose(found[:, 27:36], share @ mean, atol=1e-5)
+
+
+def test_both_features_count_as_much_in_the_mean_distance():
+    draw = torch.Generator().manual_seed(0)
+    first, second = (
+        Comparable(*(torch.randn(n, 3, generator=draw) * scale + scale for n in (7, 9)))
+        for scale in (1.0, 20.0)
+    )
+    both = both_features(first, second)
+    parts = [torch.cdist(*(each[:, part] for each in both)) for part in (slice(3), slice(3, 6))]
+    one, other = (each.square().mean() for each in parts)
+    torch.testing.assert_close(one, other)
+    torch.testing.assert_close(both.source[:, 3:], second.source)
+
+
+def test_among_many_nodes_the_nearest_are_sought_in_cells(monkeypatch):
+    matrix = both_ways(neighbors(300), 300)
+    features = local_features(matrix, both_ways(neighbors(300, 1), 300))
+    exact, _ = find_nearest(features, 0)
+    in_cells = replace(likeness.SCHEDULE, exact_nearest=100)
+    monkeypatch.setattr(likeness, "SCHEDULE", in_cells)
+    column, _ = find_nearest(features, 0)
+    assert np.mean([np.isin(*each).mean() for each in zip(exact, column, strict=True)]) > 0.9
+    monkeypatch.setattr(likeness, "SCHEDULE", replace(in_cells, cells_searched=1))
+    column, alike = find_nearest(features, 0)  # more than there are in a cell
+    assert column.min() >= 0
+    assert any(len(set(row)) < 30 for row in column)
+    for row, value in zip(column, alike, strict=True):
+        assert len(set(row[value > 0])) == (value > 0).sum()
