@@ -1,4 +1,4 @@
-"""Packages that only some calls need: imported where they are used, or named with their extra."""
+"""Import packages that only some calls need, or name the extra that installs them."""
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -39,7 +39,7 @@ def import_optional(module: str, purpose: str) -> Any:
 
 
 def version_of(package: str) -> str | None:
-    """The installed version of a package, or None."""
+    """Return the installed version of a package, or None."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""One reader of files: text, tables and arrays become a pandas table with the rows of the file."""
+"""Read files of text, tables and arrays as a pandas table with the rows of the file."""
 
 import csv
 import gzip
@@ -53,11 +53,7 @@ class Reading:
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix of the kind of a file, without a ``.gz``.
-
-    Raises:
-        ValueError: if it is none that can be read.
-    """
+    """Return the suffix of the kind of a file, without a ``.gz``, or raise a ValueError."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(_PACKED)).suffix
     packable = suffix in SUFFIXES[:4]
@@ -74,8 +70,6 @@ def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
 
     Raises:
         ValueError: if it has another suffix, or holds something else than that promises.
-        ImportError: if a package is missing that such a file needs.
-        OSError: if it cannot be read.
     """
     suffix = suffix_of(path)
     if suffix in (".npy", ".npz"):
@@ -132,7 +126,7 @@ def _read_json_lines(text: str) -> "pd.DataFrame":
 
 
 def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
-    """All cells as they are written: "007" may be a code, and a document "NA" is not missing."""
+    """Read all cells as they are written: "007" may be a code, and "NA" a document."""
     pd = import_optional("pandas", _READING)
     if named := _NAMED.match(text):
         text, delimiter = text[named.end() :], named["delimiter"]
@@ -175,7 +169,7 @@ def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFra
 
 
 def number_of(cell: object) -> float:
-    """The nearest float to a cell; NaN where it is no number, or is written as a program may.
+    """Return the nearest float to a cell; NaN if it is no number, or is written as a program may.
 
     Not by pandas, which ends the process at "1e2147483648", as codes of digits and letters may be.
 
@@ -192,7 +186,7 @@ def number_of(cell: object) -> float:
 
 
 def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarray:
-    """The numbers [N] of a column, NaN where a cell is none; "12.5%" is 12.5.
+    """Read the numbers [N] of a column, NaN if a cell is none; "12.5%" is 12.5.
 
     Example:
         >>> import pandas as pd
@@ -214,12 +208,12 @@ def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarra
 
 
 def is_missing(column: "pd.Series") -> np.ndarray:
-    """True [N] where a cell is empty, or a mark that tables have in place of a number."""
+    """Return True [N] for cells that are empty, or a mark that tables have in place of a number."""
     return (column.isna() | column.astype(str).str.strip().str.lower().isin(_MISSING)).to_numpy()
 
 
 def guess_delimiter(text: str) -> str:
-    """The delimiter that divides the first line into the most cells; a comma if none does.
+    """Return the delimiter that divides the first line into the most cells, or a comma.
 
     Example:
         >>> guess_delimiter('id;"a, b, c";text')
@@ -235,7 +229,7 @@ def guess_delimiter(text: str) -> str:
 
 
 def _read_arrays(path: Path) -> "pd.DataFrame":
-    """The arrays with as many rows as the points, by name."""
+    """Read the arrays with as many rows as the points, by name."""
     pd = import_optional("pandas", _READING)
     with open_arrays(path, alone="x") as loaded:
         arrays = dict(loaded)
@@ -259,7 +253,7 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
 
 
 def class_names(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The array that names each class once, or None; `classes` may be the class of each row."""
+    """Return the array that names each class once; `classes` may be the class of each row."""
     found = (arrays[name] for name in CLASS_NAMES if name in arrays)
     is_once = (each for each in found if each.ndim == 1 and len(np.unique(each)) == len(each))
     return next(is_once, None)
@@ -267,11 +261,10 @@ def class_names(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
 
 @contextmanager
 def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """The arrays of a file by name, that of an .npy as `alone`; read where they are looked up.
+    """Open the arrays of a file by name, the one of an .npy as `alone`; a look-up reads one.
 
     Raises:
         ValueError: if the file is damaged, or holds objects of Python, which could execute code.
-        OSError: if the file cannot be opened.
     """
     with path.open("rb") as file:  # since np.load leaves a broken file open
         try:
@@ -289,7 +282,7 @@ def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
 
 
 def _named(column: list | np.ndarray, names: np.ndarray | None) -> list | np.ndarray:
-    """Class names in place of class indices, where the column has such and the file has names."""
+    """Return class names in place of class indices, if the file has names for them."""
     if isinstance(column, list) or names is None or column.dtype.kind not in "iu":
         return column
     fits = len(column) > 0 and column.min() >= 0 and column.max() < len(names)

@@ -1,4 +1,4 @@
-"""The command `jsem-pyg`: documents or vectors in a file -> their clusters in a folder.
+"""The command `jsem-pyg` finds the clusters of documents or vectors in a file.
 
 An adapter for those who write no code: `jsem-pyg map FILE`, `jsem-pyg predict FOLDER
 FILE` and `jsem-pyg info`, or ``python -m jsem_pyg``. :func:`main` is what both call.

@@ -1,4 +1,4 @@
-"""The map of the clusters, which :mod:`jsem_pyg.report` draws."""
+"""Draw the map of the clusters by :mod:`jsem_pyg.report`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from .columns import holds_lists
-from .content import as_text
+from .columns import as_text, holds_lists
 from .result import MapResult
 
 _LONGEST = 1_000  # characters of a document that the map holds
@@ -18,21 +17,19 @@ _MOST_CELLS = 50  # of a row
 def draw_map(
     result: MapResult, path: Path, title: str, layout: str, seed: int, settings: Mapping[str, Any]
 ) -> None:
-    """Write the page, unless no layout is asked for."""
-    if layout == "none":
-        return
+    """Write the page."""
     from ..report import report
 
     data = Data(x=torch.from_numpy(result.x))
     label_names = None
     if result.labels is not None:
         labels = torch.from_numpy(result.labels.codes[result.content.first_row])
-        label_names = list(result.labels.classes)
-        if bool((labels < 0).any()):  # a group of their own
-            labels[labels < 0] = len(label_names)
-            label_names.append("(no label)")
-        data.y = labels
-    names = [[_numbered(i, name) for i, name in enumerate(level)] for level in result.level_names]
+        label_names = [*result.labels.classes, "(no label)"]
+        data.y = torch.where(labels < 0, len(result.labels.classes), labels)
+    names = [
+        [name if name == f"cluster {i}" else f"{i}: {name}" for i, name in enumerate(level)]
+        for level in result.level_names
+    ]
     report(
         data,
         result.clusterer,
@@ -42,7 +39,7 @@ def draw_map(
         cluster_names=names[0],
         label_names=label_names,
         level_names=names[1:],
-        scores=None if result.scores is None else result.scores.methods(),
+        scores=None if result.scores is None else result.scores.methods,
         settings=settings,
         title=title,
         layout=layout,
@@ -50,31 +47,24 @@ def draw_map(
     )
 
 
-def _numbered(cluster: int, name: str) -> str:
-    return name if name == f"cluster {cluster}" else f"{cluster}: {name}"
-
-
 def _texts(result: MapResult) -> list[str]:
-    """Text shown at each point: its rows, and the beginning of its document, or else its cells."""
-    repeats = result.content.sizes - 1
+    """Say which rows each point has, and show the beginning of its document, or else its cells."""
+    said = []
     texts = result.content.texts or _cells(result)
-    return [
-        f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{_cut(text)}"
-        for row, more, text in zip(result.content.first_row, repeats, texts, strict=True)
-    ]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+    for row, size, text in zip(result.content.first_row, result.content.sizes, texts, strict=True):
+        rows = f"row {row}" if size == 1 else f"row {row} and {size - 1} like it"
+        cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+        said.append(f"{rows}: {cut}" if text else rows)
+    return said
 
 
 def _cells(result: MapResult) -> list[str]:
-    """The names of columns with what each row has there, except vectors and what is missing."""
+    """List the cells of each point's row with their columns, except vectors and what is missing."""
     table = result.file.iloc[result.content.first_row]
     names = [name for name in table.columns if not holds_lists(table[name])]
-    rest, names = " ..." if len(names) > _MOST_CELLS else "", names[:_MOST_CELLS]
     if not names:
         return [""] * len(table)
+    rest, names = " ..." if len(names) > _MOST_CELLS else "", names[:_MOST_CELLS]
     return [
         ", ".join(f"{name} {cell}" for name, cell in zip(names, row, strict=True) if cell) + rest
         for row in zip(*(as_text(table[name]) for name in names), strict=True)

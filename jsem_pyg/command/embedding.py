@@ -1,7 +1,7 @@
-"""Documents -> embeddings, block by block, each of which is kept in a folder once it is there.
+"""Embed documents block by block, and keep the blocks in a folder.
 
 A block is known by its documents and the model alone: a file of another name, a column that holds
-the same, rows that are appended, a run that was killed all find what is there; nothing else does.
+the same, rows that are appended and a run that was killed all find what is there.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Embedder:
         check_model(model)
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
-        """Embed P documents: [P, D] float32; `advance` gets the number of those just done."""
+        """Embed P documents: [P, D] float32; `advance` gets the number of documents just done."""
         embeddings = []
         for start in range(0, len(texts), _BLOCK):
             block = list(texts[start : start + _BLOCK])
@@ -69,11 +69,11 @@ class Embedder:
 
     @cached_property
     def fingerprint(self) -> object:
-        """What identifies the model; read when the first document needs it."""
+        """Identify the model, when the first document needs it."""
         return model_fingerprint(self.model)
 
     @cached_property
     def _encoder(self) -> "SentenceTransformer":
-        """Loaded when the first document needs it; its own bars would run into ours."""
+        """Load the model, when the first document needs it; its own bars would run into ours."""
         with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
             return load_encoder(self.model)

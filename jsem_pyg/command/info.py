@@ -1,4 +1,4 @@
-"""`jsem-pyg info`: versions, what can be read, and which backends run here, or why they do not."""
+"""Describe the versions that are here, and which backends run, or why they do not."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ _PACKAGES = {
 
 
 def describe(cache: Path) -> Iterator[str]:
-    """The lines that `jsem-pyg info` prints."""
+    """Make the lines that `jsem-pyg info` prints."""
     yield f"Python {platform.python_version()}, {platform.platform()}"
     yield ""
     for package, lost in _PACKAGES.items():

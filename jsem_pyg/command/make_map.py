@@ -1,4 +1,4 @@
-"""The steps of `jsem-pyg map`: read, embed, cluster, name, score, draw, write."""
+"""Make a map: embed what was read, cluster, name, score, draw and write."""
 
 import shlex
 from dataclasses import asdict
@@ -12,7 +12,6 @@ from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
 from ..estimators.columns import name_by_columns, spread
 from ..estimators.neighbor_estimator import limit_threads
-from .columns import Choice
 from .content import Content
 from .draw import draw_map
 from .embedding import Embedder
@@ -44,41 +43,57 @@ def make_map(
     steps: Steps,
 ) -> None:
     """Write the map of a file to a folder."""
-    choice, content = source.choice, source.content
-    if choice.kind == "texts":
+    kind, content = source.choice.kind, source.content
+    if kind == "texts":
         check_installed(embedder.model)
-    folder.start(_depends(settings, choice, embedder), resume)
-    scale = choose_scale(content, choice.kind, settings.scale)
-    x = _points(content, scale, settings.words, embedder, folder, steps)
+    folder.start(_depends(source, settings, embedder), resume)
+    scale = choose_scale(content, kind, settings.scale)
+    if kind == "texts":
+        x = _embedded(content.texts or [], settings.words, embedder, folder, steps)
+    else:
+        assert content.vectors is not None
+        x = content.vectors if scale is None else content.vectors / scale
     with limit_threads(None, len(x)):
-        clusterer = _fitted(x, settings, choice, folder, steps)
-        names = _names(content, x, clusterer, steps)
+        clusterer = _fitted(x, settings, source, folder, steps)
+        with steps.step("naming"):
+            names = [
+                _names(content, x, level.labels, level.n_clusters)
+                for level in clusterer.tree_.levels
+            ]
         result = MapResult(content, x, clusterer, names, source.labels, None, source.table)
         if settings.clusters == "auto":
             _show_levels(result, steps)
-        _write(_scores(result, steps), scale, settings, folder, steps)
+        _write(_scored(result, steps), settings, folder, steps)
+    folder.finish(
+        {
+            "names": result.names,
+            "seconds": {name: round(took, 2) for name, took in steps.seconds.items()},
+            "encoding": content.encoding._asdict(),
+            "scale": None if scale is None else scale.tolist(),
+        }
+    )
 
 
 def choose_scale(content: Content, kind: str, scale: str) -> np.ndarray | None:
-    """What the columns [D] of numbers are divided by, or None; ones of categories stay ones."""
+    """Choose what the columns [D] of numbers are divided by, or None; categories stay ones."""
     if content.vectors is None or scale == "none" or (scale == "auto" and kind == "vectors"):
         return None
     divisors = spread(content.vectors, robust=scale != "standard")
     return np.where(content.is_category, 1.0, divisors)
 
 
-def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[str, Any]:
-    """Everything that the files of a map depend on, except packages."""
-    is_text = choice.kind == "texts"
+def _depends(source: Source, settings: MapSettings, embedder: Embedder) -> dict[str, Any]:
+    """List everything that the files of a map depend on, except packages."""
+    choice, is_text = source.choice, source.choice.kind == "texts"
     depends = {
         **settings._asdict(),
         **asdict(settings.reading),
         "file": settings.file.name,
         "hash of the file": content_hash(settings.file),
-        "columns": choice.points,
+        "columns": [column.name for column in choice.points],
         "kind": choice.kind,
-        "types": choice.types,
-        "texts": choice.texts,
+        "types": {column.name: column.type for column in choice.points},
+        "texts": [column.name for column in choice.texts],
         "model": embedder.model,
         "state of the model": embedder.fingerprint if is_text else None,
         "words": settings.words if is_text else None,
@@ -86,24 +101,11 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
     return {name: value for name, value in depends.items() if name not in ("reading", "command")}
 
 
-def _points(
-    content: Content,
-    scale: np.ndarray | None,
-    weight: float,
-    embedder: Embedder,
-    folder: MapFolder,
-    steps: Steps,
+def _embedded(
+    texts: list[str], weight: float, embedder: Embedder, folder: MapFolder, steps: Steps
 ) -> np.ndarray:
-    """The points [P, D] that are clustered."""
-    if content.vectors is not None:
-        return content.vectors if scale is None else content.vectors / scale
-    texts = content.texts
-    assert texts is not None
-    if folder.has(folder.points):
-        steps.say("embedding: done before")
-        known: np.ndarray = folder.read_points()["x"].numpy()
-        return known
-    with steps.counted_step("embedding", len(texts)) as advance:
+    """Embed the documents [P, D], with word features beside, and keep them for `predict`."""
+    with steps.step("embedding", len(texts)) as advance:
         x = embedder.embed(texts, advance)
     words = None
     if weight > 0:
@@ -114,21 +116,20 @@ def _points(
 
 
 def _fitted(
-    x: np.ndarray, settings: MapSettings, choice: Choice, folder: MapFolder, steps: Steps
+    x: np.ndarray, settings: MapSettings, source: Source, folder: MapFolder, steps: Steps
 ) -> "DiffusionClusterer":
+    """Cluster the points, unless the run that is resumed has done so."""
     from ..estimators import DiffusionClusterer
 
-    metric, is_table = settings.metric, choice.kind == "table"
+    metric, is_table = settings.metric, source.choice.kind == "table"
     metric = ("l2" if is_table else "cosine") if metric == "auto" else metric
     if is_table:
         compared = {"l2": "Euclidean distance", "cosine": "the cosine"}[metric]
-        one_hot = "category" in choice.types.values()
-        steps.note(
-            f"Rows are compared by {compared} (--metric), {_SCALED[settings.scale]} (--scale)"
-            + one_hot * "; each category is a column of zeros and ones"
-            + "."
-        )
-    if folder.has(folder.clusterer):
+        scaled = _SCALED[settings.scale]
+        steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
+        if source.content.is_category.any():
+            steps.note("Each category is a column of zeros and ones.")
+    if folder.has_clusterer():
         steps.say("clustering: done before")
         return folder.read_clusterer()
     with steps.step("clustering"):
@@ -143,20 +144,13 @@ def _fitted(
     return clusterer
 
 
-def _names(
-    content: Content, x: np.ndarray, clusterer: "DiffusionClusterer", steps: Steps
-) -> list[list[str]]:
-    """A name for each cluster of each level."""
-
-    def name(labels: np.ndarray, count: int) -> list[str]:
-        if content.texts is not None:
-            return name_clusters(content.texts, labels, count)
-        if content.names:
-            return name_by_columns(x, labels, content.names, content.is_category)
-        return [f"cluster {cluster}" for cluster in range(count)]
-
-    with steps.step("naming"):
-        return [name(level.labels, level.n_clusters) for level in clusterer.tree_.levels]
+def _names(content: Content, x: np.ndarray, labels: np.ndarray, count: int) -> list[str]:
+    """Name the clusters of a level."""
+    if content.texts is not None:
+        return name_clusters(content.texts, labels, count)
+    if content.names:
+        return name_by_columns(x, labels, content.names, content.is_category)
+    return [f"cluster {cluster}" for cluster in range(count)]
 
 
 def _show_levels(result: MapResult, steps: Steps) -> None:
@@ -169,7 +163,8 @@ def _show_levels(result: MapResult, steps: Steps) -> None:
         )
 
 
-def _scores(result: MapResult, steps: Steps) -> MapResult:
+def _scored(result: MapResult, steps: Steps) -> MapResult:
+    """Add the scores, if there are labels."""
     if result.labels is None:
         return result
     missing = int((result.labels.codes < 0).sum())
@@ -185,27 +180,15 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
     return result._replace(scores=scores)
 
 
-def _write(
-    result: MapResult,
-    scale: np.ndarray | None,
-    settings: MapSettings,
-    folder: MapFolder,
-    steps: Steps,
-) -> None:
-    """Write the files for people; the note that all is done comes last."""
-    if not folder.has(folder.map):
+def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: Steps) -> None:
+    """Write the files for people."""
+    if settings.layout != "none":
         with steps.step("drawing"):
             shown = {"command": shlex.join(settings.command), "file": settings.file.name}
             draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
-        if folder.map.exists():  # not with --layout none
-            folder.keep(folder.map)
     write_csv(folder.clusters, result.table())
     if result.content.missing:
         missing = pd.DataFrame(result.content.missing.items(), columns=["row", "missing"])
         write_csv(folder.left_out, missing)
     written = summarize(result, settings.file.name, settings.command, steps, folder)
     write_whole(folder.report, lambda file: file.write(written.encode()))
-    seconds = {name: round(took, 2) for name, took in steps.seconds.items()}
-    encoding = result.content.encoding._asdict()
-    encoding["scale"] = None if scale is None else scale.tolist()
-    folder.finish({"names": result.names, "seconds": seconds, "encoding": encoding})

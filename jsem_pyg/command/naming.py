@@ -1,4 +1,4 @@
-"""Clusters of texts -> names: the words that set one apart from the others."""
+"""Name clusters of texts by the words that set one apart from the others."""
 
 import re
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def name_clusters(texts: Sequence[str], clusters: NDArray[np.int64], count: int)
 
 
 def _join(vocabulary: np.ndarray, score: np.ndarray) -> str:
-    """The best words, without those that are another one with an ending."""
+    """Join the best words, without a word that is another one with an ending."""
     chosen: dict[str, str] = {}  # by what is left without it
     for i in np.argsort(-score, kind="stable"):
         if score[i] <= 0 or len(chosen) == _WORDS:

@@ -1,4 +1,4 @@
-"""`jsem-pyg predict`: rows that come later -> the clusters of a map."""
+"""Assign rows that come later to the clusters of a map."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +10,8 @@ import numpy as np
 from .._table_files import Reading, read_rows, suffix_of
 from ..datasets.word_features import WordFeatures
 from ..estimators.neighbor_estimator import limit_threads
-from .columns import Choice, check_there
-from .content import Content, Encoding, read_content
+from .columns import check_there, read_column
+from .content import Content, Encoding, read_documents, read_vectors
 from .embedding import Embedder
 from .folder import MapFolder
 from .result import assignments
@@ -19,8 +19,6 @@ from .steps import Steps, counted
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..estimators import DiffusionClusterer
 
 
 def assign(
@@ -31,7 +29,7 @@ def assign(
     cache: Path,
     steps: Steps,
 ) -> "pd.DataFrame":
-    """The rows of a file, each with its cluster, read, embedded and scaled as the map was.
+    """Assign the rows of a file, which are read, embedded and scaled as the map was.
 
     The cluster of a row does not depend on the others in the file; its embedding does in the last
     digit, since documents are embedded in blocks, which are kept. A document that was mapped gets
@@ -46,23 +44,22 @@ def assign(
     for change in folder.differences():
         steps.note(f"Warning: the map was made with {change}.")
     with steps.step("reading"):
-        for option in ("decimal", "thousands"):
-            if getattr(reading, option) is None:
-                reading = replace(reading, **{option: settings[option]})
+        reading = replace(
+            reading,
+            decimal=reading.decimal or settings["decimal"],
+            thousands=reading.thousands or settings["thousands"],
+        )
         table = read_rows(file, reading)
-        encoding = progress["encoding"]
+        encoding = Encoding(**progress["encoding"])
         content = _read(file, table, columns, settings, encoding, reading)
     if content.missing:
         lacking = ", ".join(dict.fromkeys(content.missing.values()))
-        steps.note(
-            f"{counted(len(content.missing), 'row is', 'rows are')} in no cluster: missing is "
-            f"{lacking}."
-        )
-    clusterer = folder.read_clusterer()
+        rows = counted(len(content.missing), "row is", "rows are")
+        steps.note(f"{rows} in no cluster: missing is {lacking}.")
     if content.vectors is None:
-        p = _of_documents(content.texts or [], clusterer, settings, folder, cache, steps)
+        p = _of_documents(content.texts or [], settings, folder, cache, steps)
     else:
-        p = _of_vectors(content.vectors, encoding["scale"], clusterer, file, steps)
+        p = _of_vectors(content.vectors, progress["scale"], folder, file, steps)
     return assignments(content, p, progress["names"], table)
 
 
@@ -71,37 +68,33 @@ def _read(
     table: "pd.DataFrame",
     columns: Sequence[str],
     settings: dict[str, Any],
-    encoding: dict[str, Any],
+    encoding: Encoding,
     reading: Reading,
 ) -> Content:
-    """The content of the columns of the map, which `columns` may name otherwise, in its order."""
-    known = settings["columns"]
+    """Read the columns of the map, which `columns` may name otherwise, in its order."""
+    known, types, is_text = settings["columns"], settings["types"], settings["kind"] == "texts"
     if len(table) == 0:
         raise ValueError("Expected a file with rows (got none).")
     if suffix_of(file) in (".txt", ".npy") and len(table.columns) == 1:
         columns = list(table.columns)
     elif not columns or sorted(columns) == sorted(known):  # the same names mean the same
         columns = known
-    check_there(table, columns)
-    if settings["kind"] != "texts" and len(columns) != len(known):
+    check_there(table, list(columns))
+    if is_text:
+        return read_documents([read_column(table[name], reading, "text") for name in columns], 0)
+    if len(columns) != len(known):
         raise ValueError(f"Expected as many columns as {known} (got {list(columns)}).")
-    if settings["kind"] == "texts":
-        choice = Choice(list(columns), list(columns), "texts", {}, {}, False)
-        return read_content(table, choice, reading, fewest=0)
     table = table[list(columns)].set_axis(known, axis=1)
-    choice = Choice(known, [], settings["kind"], settings["types"], {}, False)
-    parts = Encoding(encoding["levels"], encoding["fill"])
-    return read_content(table, choice, reading, fewest=0, encoding=parts)
+    forms = encoding.forms
+    read = [read_column(table[name], reading, types[name], forms.get(name, "")) for name in known]
+    return read_vectors(read, fewest=0, encoding=encoding)
 
 
 def _of_vectors(
-    x: np.ndarray,
-    scale: list[float] | None,
-    clusterer: "DiffusionClusterer",
-    file: Path,
-    steps: Steps,
+    x: np.ndarray, scale: list[float] | None, folder: MapFolder, file: Path, steps: Steps
 ) -> np.ndarray:
-    """Probabilities of the clusters for vectors [P, D]."""
+    """Return the probabilities of the clusters for vectors [P, D]."""
+    clusterer = folder.read_clusterer()
     if x.shape[1] != clusterer.n_features_in_:
         raise ValueError(
             f"Expected vectors of {clusterer.n_features_in_} dimensions, as the map has them (got "
@@ -114,30 +107,23 @@ def _of_vectors(
 
 
 def _of_documents(
-    texts: list[str],
-    clusterer: "DiffusionClusterer",
-    settings: dict[str, Any],
-    folder: MapFolder,
-    cache: Path,
-    steps: Steps,
+    texts: list[str], settings: dict[str, Any], folder: MapFolder, cache: Path, steps: Steps
 ) -> np.ndarray:
-    """Probabilities of the clusters for documents: those of the map for documents in it."""
+    """Return the probabilities of the clusters for documents; the map has those of its own."""
     embedder = Embedder(settings["model"], cache)
     if embedder.fingerprint != settings["state of the model"]:
-        if embedder.fingerprint == settings["model"]:  # a name, which it was not
-            got, fix = "no such folder here", "run this where the map was made, or move it back"
-        else:
-            got, fix = "changed files", "make the map anew"
+        is_gone = embedder.fingerprint == settings["model"]  # a name, which it was not
         raise ValueError(
             f"Expected the model {settings['model']!r} as it was when the map was made (got "
-            f"{got}). To fix this, {fix}."
+            f"{'no such folder here' if is_gone else 'changed files'}). To fix this, put it back, "
+            "or make the map anew."
         )
-    points = folder.read_points()
+    clusterer, points = folder.read_clusterer(), folder.read_points()
     place = {text: i for i, text in enumerate(points["documents"])}
     new = [text for text in texts if text not in place]
     found = np.zeros((0, clusterer.n_clusters_))
     if new:
-        with steps.counted_step("embedding", len(new)) as advance:
+        with steps.step("embedding", len(new)) as advance:
             x = embedder.embed(new, advance)
         if points["words"] is not None:
             x = WordFeatures(settings["words"]).load_state(points["words"]).beside(x, new)

@@ -1,8 +1,8 @@
-"""The command `jsem-pyg` and its options; the work is done in the files beside."""
+"""Read the words of the command `jsem-pyg`; the work is done in the other files."""
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,16 +11,16 @@ from .._files import check_writable, sole_writer
 from .options import (
     FILE,
     LAYOUTS,
+    ColumnType,
+    Count,
     cache_option,
     check_drawable,
     check_finite,
+    pop_reading,
     reading_options,
     verbose_option,
 )
-from .steps import Steps, counted, logged
-
-if TYPE_CHECKING:
-    from .._table_files import Reading
+from .steps import Steps, counted
 
 # What does the work, and with it torch, is imported where it begins: help comes at once.
 
@@ -48,31 +48,6 @@ class _Noted(click.Command):
         context = super().make_context(info_name, args, *parent, **extra)
         context.obj = again
         return context
-
-
-class _Count(click.ParamType):
-    """A positive number, or "auto"."""
-
-    name = "number or auto"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        if value == "auto":
-            return "auto"
-        return click.IntRange(min=1).convert(value, param, ctx)
-
-
-class _Types(click.ParamType):
-    """NAME=TYPE: what a column is taken for."""
-
-    name = "NAME=TYPE"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
-        from .columns import TYPES
-
-        name, _, kind = str(value).rpartition("=")
-        if not name or kind not in TYPES:
-            self.fail(f"expected NAME=TYPE, with one of {', '.join(TYPES)} (got {value!r}).")
-        return name, kind
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -112,7 +87,7 @@ Examples:
 @click.option(
     "--type",
     "types",
-    type=_Types(),
+    type=ColumnType(),
     multiple=True,
     help="What a column is taken for: number, date, category or text.  [seen in its cells]",
 )
@@ -123,16 +98,8 @@ Examples:
     show_default=True,
     help="Rows that lack a number are left out, or get the median of its column.",
 )
-@click.option(
-    "--text",
-    "texts",
-    multiple=True,
-    help="Column of text that names clusters of vectors.  [guessed]",
-)
 @click.option("--labels", help="Column to compare with; it takes no part in the clustering.")
-@click.option(
-    "-k", "--clusters", type=_Count(), default="auto", show_default=True, help="How many."
-)
+@click.option("-k", "--clusters", type=Count(), default="auto", show_default=True, help="How many.")
 @click.option(
     "--neighbors", type=click.IntRange(min=1), default=15, show_default=True, help="Of each row."
 )
@@ -189,12 +156,10 @@ def map_command(
     context: click.Context,
     file: Path,
     output: Path | None,
-    layout: str,
     model: str | None,
     types: tuple[tuple[str, str], ...],
     resume: bool,
     overwrite: bool,
-    reading: "Reading",
     cache: Path,
     verbose: bool,
     **options: Any,
@@ -213,13 +178,12 @@ def map_command(
     if resume and overwrite:
         raise click.UsageError("Expected --resume or --overwrite, not both.")
     folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
-    steps = Steps()
-    with logged(steps, verbose):
+    steps, layout = Steps(), options["layout"]
+    with steps.listening(verbose):
         check_drawable(layout)
         folder.check_free(resume, overwrite)
-        settings = MapSettings(
-            file, reading, context.obj, types=dict(types), layout=layout, **options
-        )
+        reading = pop_reading(options)
+        settings = MapSettings(file, reading, context.obj, types=dict(types), **options)
         source = read_source(settings, steps)
         from .embedding import Embedder  # and torch, which takes its time
         from .make_map import make_map
@@ -256,9 +220,9 @@ def predict_command(
     file: Path,
     output: str,
     columns: tuple[str, ...],
-    reading: "Reading",
     cache: Path,
     verbose: bool,
+    **options: Any,
 ) -> None:
     """Assign the rows of FILE to the clusters of the map in FOLDER, each by itself.
 
@@ -273,8 +237,8 @@ def predict_command(
     from .result import as_csv, write_csv
 
     steps = Steps()
-    with logged(steps, verbose):
-        table = assign(MapFolder(folder), file, reading, columns, cache, steps)
+    with steps.listening(verbose):
+        table = assign(MapFolder(folder), file, pop_reading(options), columns, cache, steps)
     if output == "-":
         click.echo(as_csv(table), nl=False)
         return

@@ -1,4 +1,4 @@
-"""Result of a run, and its table with a row for each row of the file."""
+"""Collect the result of a run, and make its table with a row for each row of the file."""
 
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ class MapResult(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of the clusters."""
+        """The names of the clusters."""
         return self.level_names[0]
 
     @property
@@ -52,11 +52,11 @@ class MapResult(NamedTuple):
         return np.bincount(clusters[clusters >= 0], minlength=len(self.names))
 
     def table(self) -> "pd.DataFrame":
-        """The N rows of the file, after the cluster of each, its name and probability."""
+        """Make the table of the N rows."""
         return assignments(self.content, self.clusterer.probabilities_, self.names, self.file)
 
     def typical(self, cluster: int, count: int) -> list[str]:
-        """The documents that lie nearest to the middle of a cluster."""
+        """List the documents that lie nearest to the middle of a cluster."""
         if self.content.texts is None:
             return []
         members = np.flatnonzero(self.clusterer.labels_ == cluster)
@@ -69,10 +69,10 @@ class MapResult(NamedTuple):
 def assignments(
     content: Content, probabilities: np.ndarray, names: list[str], file: "pd.DataFrame"
 ) -> "pd.DataFrame":
-    """The most probable cluster of each of the N rows; missing for one that is left out.
+    """Make a table: each of the N rows, its most probable cluster, and the columns of the file.
 
-    The file's own columns follow, except vectors; one whose name is taken is "file NAME".
-    Probabilities are [P, C], of the P points.
+    A row that is left out has no cluster. Columns of vectors are left out, and one whose name is
+    taken is "file NAME". Probabilities are [P, C], of the P points.
     """
     import pandas as pd
 
@@ -104,6 +104,6 @@ def write_csv(path: Path, table: "pd.DataFrame") -> None:
 
 
 def as_csv(table: "pd.DataFrame") -> str:
-    """The table as a CSV file."""
+    """Write the table as a text in CSV."""
     text: str = table.to_csv(index=False, lineterminator="\n")
     return text

@@ -1,4 +1,4 @@
-"""The file of a map, read and said: what is clustered of it, and what is not. No torch yet."""
+"""Read the file of a map, and say what is clustered of it, and what is not. No torch yet."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._table_files import Reading, read_rows
-from .columns import Choice, choose_columns
-from .content import Content, Labels, read_content, read_labels
+from .choice import Choice, choose_columns
+from .content import Content, Labels, read_documents, read_labels, read_vectors
 from .steps import Steps, counted
 
 if TYPE_CHECKING:
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 
 class MapSettings(NamedTuple):
-    """The file, and all options of `jsem-pyg map`."""
+    """The file, and all options of `jsem-pyg map` that its result depends on."""
 
     file: Path
     reading: Reading
     command: Sequence[str]  # what was typed
     columns: Sequence[str]
     types: Mapping[str, str]
-    texts: Sequence[str]
     labels: str | None
     missing: str
     clusters: int | str
@@ -48,12 +47,14 @@ def read_source(settings: MapSettings, steps: Steps) -> Source:
     with steps.step("reading"):
         reading, labels = settings.reading, settings.labels
         table = read_rows(settings.file, reading)
-        choice = choose_columns(
-            table, reading, settings.columns, settings.texts, labels, settings.types
-        )
-        content = read_content(table, choice, reading, impute=settings.missing == "impute")
+        choice = choose_columns(table, reading, settings.columns, labels, settings.types)
+        if choice.kind == "texts":
+            content = read_documents(choice.points)
+        else:
+            impute = settings.missing == "impute"
+            content = read_vectors(choice.points, choice.texts, impute=impute)
         source = Source(
-            table, choice, content, None if labels is None else read_labels(table, labels)
+            table, choice, content, None if labels is None else read_labels(table[labels])
         )
     _show(source, steps)
     points = content.point.max() + 1
@@ -67,22 +68,21 @@ def read_source(settings: MapSettings, steps: Steps) -> Source:
 
 def _show(source: Source, steps: Steps) -> None:
     choice, content = source.choice, source.content
-    listed, plural = [], {"category": "categories"}
-    kinds = dict.fromkeys(choice.types.values()) if choice.kind == "table" else [choice.kind]
-    for kind in kinds:
-        names = [name for name in choice.points if choice.types[name] == kind] or choice.points
-        what = {"texts": "text", "vectors": "vectors"}.get(kind) or plural.get(kind, f"{kind}s")
-        listed.append(f"{what} of: {', '.join(names)}")
+    plural = {"number": "numbers", "date": "dates", "category": "categories", "vector": "vectors"}
+    listed: dict[str, list[str]] = {}
+    for column in choice.points:
+        listed.setdefault(plural.get(column.type, "text"), []).append(column.name)
+    what = "; ".join(f"{kind} of: {', '.join(names)}" for kind, names in listed.items())
     guess = " (guessed; --column says otherwise)" if choice.guessed else ""
-    rows = counted(len(content.point), "row")
-    steps.note(f"{rows}; clustered is {'; '.join(listed)}{guess}.")
+    steps.note(f"{counted(len(content.point), 'row')}; clustered is {what}{guess}.")
     if choice.left_out:
         reasons = (f"{name} ({why})" for name, why in choice.left_out.items())
         steps.note(f"Columns left out: {', '.join(reasons)}.")
-    if choice.kind == "table" and "date" in kinds:
+    if "dates" in listed:
         steps.note("Dates are compared by the days between them.")
-    if choice.kind != "texts" and choice.texts:
-        steps.note(f"Clusters are named by text of: {', '.join(choice.texts)}.")
+    if choice.texts:
+        names = ", ".join(column.name for column in choice.texts)
+        steps.note(f"Clusters are named by text of: {names}.")
     if content.missing:
         lacking = Counter(name for names in content.missing.values() for name in names.split(", "))
         fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
@@ -94,7 +94,7 @@ def _show(source: Source, steps: Steps) -> None:
     if content.filled:
         filled = ", ".join(f"{count:,} of {name}" for name, count in content.filled.items())
         steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
-    if choice.kind == "texts" and len(content.sizes) < content.sizes.sum():
-        again = int(content.sizes.sum()) - len(content.sizes)
+    again = int(content.sizes.sum()) - len(content.sizes)
+    if again:
         rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"
         steps.note(f"{rows} the same as one before, and {have} its cluster.")

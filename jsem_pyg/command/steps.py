@@ -1,4 +1,4 @@
-"""Messages on the standard error: a line for each step, and a bar while it takes long."""
+"""Say what a run does: a line for each step on the standard error, and a bar while it lasts."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -7,23 +7,27 @@ from time import perf_counter
 
 import click
 
-from .._progress import open_bar, progress_bar
+from .._progress import open_bar
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: "1 row", "2,000 rows"; `many` if an s is not enough."""
+    """Write a number with its noun: "1 row", "2,000 rows"; `many` if an s is not enough."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-class Steps:
-    """Log of the steps of a run, with their seconds."""
+class Steps(logging.Handler):
+    """Prints the steps of a run and what the package logs; keeps seconds, and notes for a report.
+
+    Nothing goes to the standard output, which is for results.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self.seconds: dict[str, float] = {}
         self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        """Print a line; not on the standard output, which is for results."""
+        """Print a line."""
         click.echo(text, err=True)
 
     def note(self, text: str) -> None:
@@ -32,49 +36,31 @@ class Steps:
         self.say(text)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Measure a step, and show its name meanwhile."""
-        with self._measured(name), open_bar(desc=name, bar_format="{desc} ..."):
-            yield
-
-    @contextmanager
-    def counted_step(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
-        """Measure a step, with a bar; yields what is called with each number that is done."""
-        with self._measured(name), progress_bar(name, total, True) as advance:
-            yield advance
-
-    @contextmanager
-    def _measured(self, name: str) -> Iterator[None]:
+    def step(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
+        """Measure a step, with a bar; yield what is called with each number of the total done."""
         begin = perf_counter()
-        yield
+        form = None if total else "{desc} ..."
+        with open_bar(desc=name, total=total, bar_format=form) as bar:
+            yield bar.update
         self.seconds[name] = perf_counter() - begin
         self.say(f"{name}: {self.seconds[name]:.1f} s")
 
-
-class _Said(logging.Handler):
-    """Log records as lines of a command; warnings are noted."""
-
-    def __init__(self, steps: Steps) -> None:
-        super().__init__()
-        self._steps = steps
-
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        """Print a log record; a warning is a note."""
         if record.levelno >= logging.WARNING:
-            self._steps.note(f"{record.levelname.capitalize()}: {text}")
+            self.note(f"{record.levelname.capitalize()}: {record.getMessage()}")
         else:
-            self._steps.say(text)
+            self.say(record.getMessage())
 
-
-@contextmanager
-def logged(steps: Steps, verbose: bool) -> Iterator[None]:
-    """Print what the package logs meanwhile: warnings, and all else if `verbose`."""
-    logger, handler = logging.getLogger("jsem_pyg"), _Said(steps)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    @contextmanager
+    def listening(self, verbose: bool) -> Iterator[None]:
+        """Print what the package logs meanwhile: warnings, and all else if `verbose`."""
+        logger = logging.getLogger("jsem_pyg")
+        level = logger.level
+        logger.addHandler(self)
+        logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.setLevel(level)

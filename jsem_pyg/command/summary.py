@@ -1,4 +1,4 @@
-"""report.md: the result of a map, in words and tables."""
+"""Write report.md: the result of a map, in words and tables."""
 
 import re
 import shlex
@@ -7,70 +7,69 @@ from typing import Any
 
 import numpy as np
 
-from ..report.tables import score_table, version_table
+from ..report.page import score_table, version_table
 from .folder import MapFolder
 from .result import MapResult
+from .scores import Scores
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
 _WIDEST = 20  # clusters or classes that a table has columns for
+_CHOSEN = (
+    "the number of clusters that lie apart, or else whose clusters heat leaves least and a "
+    "classifier without edges predicts best. Where you know the number, pass `--clusters`"
+)
 
 
 def summarize(
     result: MapResult, title: str, command: Sequence[str], steps: Steps, folder: MapFolder
 ) -> str:
-    """The report, as Markdown; `command` is what was typed."""
+    """Write the report as Markdown; `command` is what was typed."""
+    by_size = np.argsort(-result.sizes, kind="stable").tolist()
     parts = [
         f"# Clusters of {_plain(title)}",
         _first_words(result, folder),
         "## Clusters",
-        _clusters(result),
-        *_levels(result),
-        *_documents(result),
-        *_scores(result),
-        "## Notes",
-        _list(map(_plain, steps.notes)),
-        "## Files",
-        _files(folder),
-        "## To do it again",
-        _settings(result, command, steps.seconds),
+        _clusters(result, by_size),
     ]
+    if len(result.levels) > 1:
+        parts += ["## Levels", _levels(result)]
+    if result.content.texts is not None:
+        parts.append("## Typical documents")
+        for cluster in by_size:
+            typical = _list(map(_plain, result.typical(cluster, _TYPICAL)))
+            parts.append(f"**{cluster}: {_plain(result.names[cluster])}**\n\n{typical}")
+    if result.scores is not None and result.labels is not None:
+        parts += ["## Compared with the labels", _scores(result.scores, result.labels.classes)]
+    parts += ["## Notes", _list(map(_plain, steps.notes)), "## Files", _files(folder)]
+    parts += ["## To do it again", _settings(result, command, steps.seconds)]
     return "\n\n".join(parts) + "\n"
 
 
 def _first_words(result: MapResult, folder: MapFolder) -> str:
-    count, clusters = len(result.content.point), len(result.names)
-    if result.clusterer.n_clusters == "auto":
-        chosen = (
-            "the number of clusters that lie apart, or else whose clusters heat leaves least and a "
-            "classifier without edges predicts best. Where you know the number, pass `--clusters`"
+    rows, points = len(result.content.point), len(result.x)
+    left_out = len(result.content.missing)
+    is_auto = result.clusterer.n_clusters == "auto"
+    chosen = _CHOSEN if is_auto else "as many as was asked for"
+    words = f"{counted(rows, 'row')}, in {counted(len(result.names), 'cluster')} ({chosen}). "
+    if left_out:
+        words += (
+            f"{counted(left_out, 'row is', 'rows are')} left out, since something is missing in "
+            "them (`left_out.csv`). "
         )
-    else:
-        chosen = "as many as was asked for"
-    drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
-    return (
-        f"{counted(count, 'row')}, in {counted(clusters, 'cluster')} ({chosen}). {_alike(result)}"
-        f"Rows with similar content are in one cluster; no label was used. {drawn}"
-        f"[{folder.clusters.name}]({folder.clusters.name}) lists them."
-    )
+    if repeated := rows - left_out - points:
+        words += (
+            f"They hold {points:,} different documents, each of them one point of the map, whose "
+            f"size shows its rows: {counted(repeated, 'row repeats', 'rows repeat')} one before. "
+        )
+    words += "Rows with similar content are in one cluster; no label was used. "
+    if folder.map.exists():
+        words += f"[{folder.map.name}]({folder.map.name}) draws them, "
+    return f"{words}[{folder.clusters.name}]({folder.clusters.name}) lists them."
 
 
-def _alike(result: MapResult) -> str:
-    """Why there are fewer points than rows, where that is so."""
-    rows, points, empty = len(result.content.point), len(result.x), len(result.content.missing)
-    repeated = rows - empty - points
-    parts = [
-        f"{counted(empty, 'row is', 'rows are')} left out, since something is missing in them "
-        "(`left_out.csv`). " * bool(empty),
-        f"They hold {points:,} different documents, each of them one point of the map, whose size "
-        f"shows its rows: {counted(repeated, 'row repeats', 'rows repeat')} one before. "
-        * bool(repeated),
-    ]
-    return "".join(parts)
-
-
-def _clusters(result: MapResult) -> str:
+def _clusters(result: MapResult, by_size: list[int]) -> str:
     sizes, labels = result.sizes, result.row_clusters
     sure = result.clusterer.probabilities_.max(1)[result.content.point]
     rows = [
@@ -81,72 +80,52 @@ def _clusters(result: MapResult) -> str:
             f"{sizes[cluster] / sizes.sum():.1%}",
             f"{sure[labels == cluster].mean():.2f}",
         )
-        for cluster in _by_size(result)
+        for cluster in by_size
     ]
     table = _table(("cluster", "name", "rows", "share", "certainty"), rows)
-    named = (
-        "Names are the words that set a cluster apart from the others. "
-        if result.content.texts is not None
-        else ""
-    )
     return (
-        f"{table}\n\n{named}Certainty is the mean probability that a row of the cluster belongs to "
-        "it; `clusters.csv` has that of every row."
+        f"{table}\n\nNames say what sets a cluster apart from the others. Certainty is the mean "
+        "probability that a row of the cluster belongs to it; `clusters.csv` has the probability "
+        "of every row."
     )
 
 
-def _levels(result: MapResult) -> Iterable[str]:
-    """Other numbers of clusters."""
-    if len(result.levels) < 2:
-        return
-    yield "## Levels"
-    yield (
+def _levels(result: MapResult) -> str:
+    rows = [
+        (
+            level.n_clusters,
+            f"`--clusters {level.n_clusters}`",
+            f"{level.persistence:.0%}",
+            _plain(" | ".join(names)),
+        )
+        for level, names in result.levels
+    ]
+    table = _table(("clusters", "option", "share of the scales", "names"), rows)
+    return (
         "How many clusters there are depends on the scale; these numbers persist over the given "
-        "share of all diffusion times. The first is taken; the option asks for another."
-    )
-    yield _table(
-        ("clusters", "option", "share of the scales", "names"),
-        [
-            (
-                level.n_clusters,
-                f"`--clusters {level.n_clusters}`",
-                f"{level.persistence:.0%}",
-                _plain(" | ".join(names)),
-            )
-            for level, names in result.levels
-        ],
+        "share of all diffusion times. The first is taken; the option asks for another.\n\n"
+        f"{table}"
     )
 
 
-def _documents(result: MapResult) -> Iterable[str]:
-    if result.content.texts is None:
-        return
-    yield "## Typical documents"
-    for cluster in _by_size(result):
-        typical = map(_plain, result.typical(cluster, _TYPICAL))
-        yield f"**{cluster}: {_plain(result.names[cluster])}**\n\n{_list(typical)}"
-
-
-def _scores(result: MapResult) -> Iterable[str]:
-    scores, labels = result.scores, result.labels
-    if scores is None or labels is None:
-        return
-    table = score_table(scores.methods())
+def _scores(scores: Scores, classes: list[str]) -> str:
+    table = score_table(scores.methods)
     assert table is not None
-    yield "## Compared with the labels"
-    yield _table(*table)
-    yield (
+    parts = [
+        _table(*table),
         f"Over the {scores.labelled:,} rows that have a label, one of "
-        f"{counted(len(labels.classes), 'class', 'classes')}, which took no part in the "
-        "clustering. ARI (adjusted Rand index) and NMI (normalised mutual information) are 1 for "
-        "the same groups and about 0 for random ones; "
-        "accuracy is of each class matched to one cluster. All three suffer where there are more "
-        "clusters than classes, or fewer, even if every cluster is pure."
-    )
-    if len(labels.classes) <= _WIDEST and len(result.names) <= _WIDEST:
-        heads = ("rows of the class", *(f"in {cluster}" for cluster in range(len(result.names))))
-        rows = zip(map(_plain, labels.classes), scores.table, strict=True)
-        yield _table(heads, [(name, *row) for name, row in rows])
+        f"{counted(len(classes), 'class', 'classes')}, which took no part in the clustering. ARI "
+        "(adjusted Rand index) and NMI (normalised mutual information) are 1 for the same groups "
+        "and about 0 for random ones; accuracy is of each class matched to one cluster. All three "
+        "suffer where there are more clusters than classes, or fewer, even if every cluster is "
+        "pure.",
+    ]
+    clusters = scores.table.shape[1]
+    if max(len(classes), clusters) <= _WIDEST:
+        heads = ("rows of the class", *(f"in {cluster}" for cluster in range(clusters)))
+        rows = zip(map(_plain, classes), scores.table, strict=True)
+        parts.append(_table(heads, [(name, *row) for name, row in rows]))
+    return "\n\n".join(parts)
 
 
 def _files(folder: MapFolder) -> str:
@@ -165,24 +144,16 @@ def _files(folder: MapFolder) -> str:
 def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:
     versions = ", ".join(map(" ".join, version_table().rows))
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
-    clusterer = result.clusterer
-    return (
-        f"```\n{shlex.join(command)}\n```\n\n"
-        + _list(
-            [
-                f"Points: {result.x.shape[0]:,} of {result.x.shape[1]} dimensions; neighbours of "
-                f"each: {clusterer.n_neighbors_}, by {clusterer.metric_}; edges: "
-                f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
-                f"Seconds: {times}.",
-                f"Versions: {versions}.",
-            ]
-        )
-        + "\n\nNew rows are assigned to these clusters by `jsem-pyg predict`."
-    )
-
-
-def _by_size(result: MapResult) -> list[int]:
-    return np.argsort(-result.sizes, kind="stable").tolist()
+    clusterer, (points, dimensions) = result.clusterer, result.x.shape
+    lines = [
+        f"Points: {points:,} of {dimensions} dimensions; neighbours of each: "
+        f"{clusterer.n_neighbors_}, by {clusterer.metric_}; edges: "
+        f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
+        f"Seconds: {times}.",
+        f"Versions: {versions}.",
+        "New rows are assigned to these clusters by `jsem-pyg predict`.",
+    ]
+    return f"```\n{shlex.join(command)}\n```\n\n{_list(lines)}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -195,7 +166,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text on one line, cut, of which Markdown makes nothing else."""
+    """Put text on one line, cut, of which Markdown makes nothing else."""
     line = " ".join(text.split())
     line = line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
     return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", line)

@@ -1,24 +1,92 @@
-"""Content of the page: read from the arguments of a report, and packed for its scripts."""
+"""Collect what the page shows: groups of points, edges, histograms and pictures."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative, check_times
-from .edges import FULL, EdgeTable, Histogram
+from .._checks import as_argument
+from ..curvature import forman_curvature
 from .findings import Findings
-from .groups import Grouping, group
-from .layout import times_to
-from .payload import pack
 
 SIDE = 65_535  # of the map, whose places have 16 bits: a pixel's width when 60 times enlarged
+FULL = 65_500  # a conductance of one, in 16 bits; hundredths, the page's thresholds, are whole
+BINS = 40
+_ROUNDING = 1e-9  # of a curvature, a difference of numbers of at least one
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Groups that colour the points: clusters or labels."""
+
+    kind: str  # "cluster" or "label"
+    names: list[str]  # of the groups
+    sizes: list[int]
+    of: np.ndarray  # [N] the group of each point
+    is_level: bool = False  # another number of clusters than the one that was taken
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of edge values, inside clusters and between them."""
+
+    name: str
+    summary: str
+    borders: list[float]  # of the bins
+    inside: list[int]
+    between: list[int]
+
+
+def read_groupings(
+    graph: Data, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
+) -> list[Grouping]:
+    """Name the clusters, the labels if there are any, and the other levels of clusters."""
+    groupings = [_group("cluster", found.labels, cluster_names, "cluster_names")]
+    if graph.get("y") is not None:
+        groupings.append(_group("label", graph.y, label_names, "label_names"))
+    elif label_names is not None:
+        raise ValueError(
+            "Expected 'label_names' to be left out for 'data' without labels y (got "
+            f"{label_names!r})."
+        )
+    levels = [None] * len(found.levels) if level_names is None else level_names
+    if not isinstance(levels, list | tuple) or len(levels) != len(found.levels):
+        raise ValueError(
+            f"Expected 'level_names' to be a list of names for each of {len(found.levels)} levels, "
+            f"all but the first (got {level_names!r})."
+        )
+    for labels, names in zip(found.levels, levels, strict=True):
+        groupings.append(replace(_group("cluster", labels, names, "level_names"), is_level=True))
+    return groupings
+
+
+def _group(kind: str, labels: Tensor, names: Any, argument: str) -> Grouping:
+    """Group points by their labels [N], ascending; `argument` gave the names."""
+    values, of, sizes = np.unique(labels.numpy(), return_inverse=True, return_counts=True)
+    found = values.tolist()
+    if names is None:
+        names = {value: f"{kind} {value}" for value in found}
+    elif isinstance(names, Sequence) and not isinstance(names, str):
+        names = dict(enumerate(names))
+    elif not isinstance(names, Mapping):
+        raise TypeError(
+            f"Expected '{argument}' to be a list of names, or a mapping from labels to names (got "
+            f"{type(names).__name__})."
+        )
+    for value in found:
+        if not isinstance(names.get(value), str):
+            raise ValueError(
+                f"Expected '{argument}' to have a name, a string, for every {kind} (got "
+                f"{names.get(value)!r} for {value})."
+            )
+    return Grouping(kind, [names[value] for value in found], sizes.tolist(), of.reshape(-1))
 
 
 def read_texts(text: Any, num_points: int) -> list[str] | None:
-    """The texts as a list, or None."""
+    """Return the texts as a list, or None."""
     if text is None:
         return None
     if isinstance(text, str) or not hasattr(text, "__len__") or not hasattr(text, "__iter__"):
@@ -31,13 +99,14 @@ def read_texts(text: Any, num_points: int) -> list[str] | None:
             )
     if len(texts) != num_points:
         raise ValueError(
-            f"Expected 'text' to have {num_points} entries, one for each point (got {len(texts)})."
+            f"Expected 'text' to be a list of {num_points} strings, one for each point (got "
+            f"{len(texts)})."
         )
     return texts
 
 
 def read_counts(counts: Any, num_points: int) -> np.ndarray | None:
-    """How many rows [N] each point stands for; None where each is one."""
+    """Return how many rows [N] each point stands for; None if all stand for one."""
     if counts is None:
         return None
     read = np.asarray(counts)
@@ -49,37 +118,8 @@ def read_counts(counts: Any, num_points: int) -> np.ndarray | None:
     return read.astype(np.uint32) if (read > 1).any() else None
 
 
-def read_groupings(
-    graph: Data, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
-) -> list[Grouping]:
-    """Clusters, labels if there are any, and other levels of clusters."""
-    groupings = [group("cluster", found.labels, cluster_names, "cluster_names")]
-    if graph.get("y") is not None:
-        groupings.append(group("label", graph.y, label_names, "label_names"))
-    elif label_names is not None:
-        raise ValueError(
-            "Expected 'label_names' to be left out for 'data' without labels y (got "
-            f"{label_names!r})."
-        )
-    if level_names is not None and not isinstance(level_names, list | tuple):
-        raise TypeError(
-            "Expected 'level_names' to be a list of names for each level (got "
-            f"{type(level_names).__name__})."
-        )
-    if level_names is not None and len(level_names) != len(found.levels):
-        raise ValueError(
-            f"Expected 'level_names' to have names for {len(found.levels)} levels, all but the "
-            f"first (got {len(level_names)})."
-        )
-    for number, labels in enumerate(found.levels):
-        names = None if level_names is None else level_names[number]
-        level = group("cluster", labels, names, "level_names")
-        groupings.append(replace(level, is_level=True))
-    return groupings
-
-
 def read_images(images: Any, num_points: int) -> np.ndarray | None:
-    """Pictures [N, H, W] in 256 greys, dark ink on light paper for the largest numbers."""
+    """Turn pictures [N, H, W] into 256 greys, dark ink on light paper for the largest numbers."""
     if images is None:
         return None
     read = np.asarray(images)
@@ -93,58 +133,70 @@ def read_images(images: Any, num_points: int) -> np.ndarray | None:
     read = read.astype(np.float64)
     if not np.isfinite(read).all():
         raise ValueError("Expected 'images' to be finite (got NaN or infinity).")
-    read /= np.abs(read).max() or 1  # so that nothing overflows
     low, high = read.min(), read.max()
     return np.rint((read - low) * (255 / ((high - low) or 1))).astype(np.uint8)
 
 
-def read_times(times: Any, t: float) -> list[float]:
-    """Ascending, each once."""
-    if times is None:
-        return times_to(float(t))
-    check_times(times, check_nonnegative)
-    return sorted({float(each) for each in times})
+def edge_arrays(edge_index: Tensor, conductance: Tensor, num_nodes: int) -> dict[str, np.ndarray]:
+    """List each edge once, at its smaller end: M edges of N nodes.
 
-
-def make_block(
-    texts: list[str] | None,
-    groupings: Sequence[Grouping],
-    times: Sequence[float],
-    places: np.ndarray,
-    edges: EdgeTable,
-    charts: Sequence[Histogram],
-    images: np.ndarray | None = None,
-    counts: np.ndarray | None = None,
-) -> str:
-    """All that the scripts of the page read, see :func:`~jsem_pyg.report.payload.pack`."""
-    arrays = {
-        "places": _to_grid(places),
-        **{f"edges_{name}": array for name, array in edges._asdict().items()},
-        **{f"group_{i}": each.of.astype(np.uint32) for i, each in enumerate(groupings)},
+    Returns:
+        "edges_start" [N + 1], where the edges of each node begin; "edges_end" [M], the larger end;
+        "edges_conductance" [M], in parts of `FULL`.
+    """
+    once = (edge_index[0] < edge_index[1]).nonzero().flatten()
+    source, target = edge_index[:, once].numpy()
+    order = np.lexsort((target, source))
+    start = np.searchsorted(source[order], np.arange(num_nodes + 1))
+    parts = (conductance[once].double() * FULL).round().numpy()
+    return {
+        "edges_start": start.astype(np.uint32),
+        "edges_end": target[order].astype(np.uint32),
+        "edges_conductance": parts[order].astype(np.uint16),
     }
-    if images is not None:
-        arrays["images"] = images
-    if counts is not None:
-        arrays["counts"] = counts
-    content = {
-        "points": places.shape[1],
-        "texts": texts,
-        "times": times,
-        "side": SIDE,
-        "full": FULL,
-        "groupings": [
-            {name: value for name, value in vars(each).items() if name != "of"}
-            for each in groupings
-        ],
-        "picture": None if images is None else list(images.shape[1:]),
-        "charts": [each._asdict() for each in charts],
-    }
-    return pack(content, arrays)
 
 
-def _to_grid(places: np.ndarray) -> np.ndarray:
-    """[T, N, 2] places in a square, in 16 bits; one unit is as long in both directions."""
+def histograms(graph: Data, conductance: Tensor, clusters: np.ndarray) -> list[Histogram]:
+    """Count conductances [E] and curvatures, inside clusters [N] and between two."""
+    once = graph.edge_index[0] < graph.edge_index[1]
+    if not bool(once.any()):
+        return []
+    with as_argument("data.edge_weight", "edge_weight"), as_argument("data", "edge_index"):
+        curvature = forman_curvature(graph.edge_index, graph.get("edge_weight"), graph.num_nodes)
+    source, target = graph.edge_index[:, once].numpy()
+    same = clusters[source] == clusters[target]
+    conducting, bent = (each[once].double().numpy() for each in (conductance, curvature))
+    low, high = np.quantile(bent, [0.005, 0.995])
+    if high - low <= _ROUNDING * max(1.0, abs(low), abs(high)):  # all the same
+        high = low + max(1.0, abs(low))
+    return [
+        _histogram("Conductance", conducting, same, 0.0, 1.0),
+        _histogram("Forman-Ricci curvature, augmented", bent, same, low, high),
+    ]
+
+
+def _histogram(
+    name: str, values: np.ndarray, same: np.ndarray, low: float, high: float
+) -> Histogram:
+    """Count values; the first and the last bin also count what lies outside of them."""
+    borders = np.linspace(low, high, BINS + 1)
+    counts, parts = [], []
+    for kind, each in (("inside", values[same]), ("between", values[~same])):
+        counts.append(np.histogram(each.clip(low, high), borders)[0].tolist())
+        if len(each):
+            first, middle, last = np.quantile(each, [0.05, 0.5, 0.95])
+            parts.append(f"{kind}: median {middle:.3g}, 90 % in [{first:.3g}, {last:.3g}]")
+    return Histogram(name, "; ".join(parts), borders.tolist(), *counts)
+
+
+def to_grid(places: np.ndarray) -> np.ndarray:
+    """Fit places [T, N, 2] into a square of 16 bits, as far apart in both directions."""
     low, high = places.min((0, 1)), places.max((0, 1))
     width = float((high - low).max()) or 1.0
     margin = (width - (high - low)) / 2
     return np.rint((places - low + margin) * (SIDE / width)).astype(np.uint16)
+
+
+def for_scripts(each: Grouping | Histogram) -> dict[str, Any]:
+    """Return the fields as values of JSON, without arrays."""
+    return {name: value for name, value in vars(each).items() if name != "of"}

@@ -1,6 +1,5 @@
-"""The findings that a report shows, read from any kind of result."""
+"""Read what a report shows from any kind of result."""
 
-import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,7 +55,7 @@ class Findings:
 
 
 def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Findings]:
-    """The graph, what was found on it, and the graph prepared; all on the CPU."""
+    """Return the graph, the graph prepared, and what was found on it; all on the CPU."""
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)
     check_instance("data", data, Data, "a torch_geometric.data.Data")
@@ -112,40 +111,33 @@ def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
     return Findings(labels.cpu(), conductances.cpu(), float(model.t), normalization)
 
 
-def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
-    """The points with the edges that the clusterer made; its conductances belong to these."""
+def _fitted_graph(data: Any, clusterer: DiffusionClusterer) -> Data:
+    """Return the graph that the clusterer made, to which its conductances belong."""
     check_is_fitted(clusterer)
-    data = copy.copy(data) if isinstance(data, Data) else Data(x=real_numbers("data", data))
-    edge_index = torch.from_numpy(clusterer.edge_index_)
-    own = data.get("edge_index")
-    own = edge_index if own is None else own.cpu()
-    if own.shape != edge_index.shape or not bool((own == edge_index).all()):
-        raise ValueError(
-            "Expected 'data.edge_index' to be the graph that the clusterer made, or left out (got "
-            f"{list(own.shape)} other edges). To fix this, pass Data(x=data.x, y=data.y)."
-        )
-    data.edge_index = edge_index
-    data.edge_weight = torch.from_numpy(clusterer.edge_weight_)
-    data.x = _fitted_points(data.x, clusterer)
-    return data
-
-
-def _fitted_points(x: Any, clusterer: DiffusionClusterer) -> Tensor:
-    """The points as the clusterer compared them: scaled, or reduced; raise unless x are they."""
-    check_points("data.x", x)
-    fitted: Tensor = clusterer._graph.graph.x
-    eps = max(torch.finfo(each.dtype).eps for each in (x, fitted))
-    same = x.shape == (len(fitted), clusterer.n_features_in_)
-    if same:
-        read = clusterer._to_tensor(x.detach().double().cpu().numpy(), fitted.dtype)
-        same = bool(((read - fitted).abs() <= _ROUNDINGS * eps * fitted.abs().amax(0)).all())
-    if not same:
+    data = data if isinstance(data, Data) else Data(x=real_numbers("data", data))
+    check_points("data.x", data.x)
+    fitted = clusterer._graph.graph.x
+    if not _is_fitted(data.x, fitted, clusterer):
         raise ValueError(
             "Expected 'data.x' to be the points that the clusterer was fitted to, in their order "
-            f"(got {list(x.shape)} others). To fix this, fit a clusterer to these, or pass "
+            f"(got {list(data.x.shape)} others). To fix this, fit a clusterer to these, or pass "
             "Findings of your own."
         )
-    return fitted
+    return Data(
+        x=fitted,
+        edge_index=torch.from_numpy(clusterer.edge_index_),
+        edge_weight=torch.from_numpy(clusterer.edge_weight_),
+        y=data.get("y"),
+    )
+
+
+def _is_fitted(x: Tensor, fitted: Tensor, clusterer: DiffusionClusterer) -> bool:
+    """Return True if the clusterer reads x as the fitted points, but for rounding."""
+    if x.shape != (len(fitted), clusterer.n_features_in_):
+        return False
+    read = clusterer._to_tensor(x.detach().double().cpu().numpy(), fitted.dtype)
+    eps = max(torch.finfo(each.dtype).eps for each in (x, fitted))
+    return bool(((read - fitted).abs() <= _ROUNDINGS * eps * fitted.abs().amax(0)).all())
 
 
 def _check(found: Findings, graph: Data, structure: GraphStructure) -> None:

@@ -1,4 +1,4 @@
-"""Positions of the points on the map, at each diffusion time.
+"""Place the points on the map, at each diffusion time.
 
 The features diffuse for each time along the edges as they conduct, and a layout in two dimensions
 is made of them. Only neighbourhoods on it mean something, no distances; but a point stays about
@@ -34,13 +34,8 @@ RATE = 0.25  # at which these learn: at 1, points move 1.3 to 2.5 times as far b
 SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
 
 
-def times_to(t: float) -> list[float]:
-    """Times from raw to the chosen one: heat does most of its work early."""
-    return sorted({share * t for share in SHARES})
-
-
 def choose_layout(layout: str, num_points: int) -> str:
-    """The layout that is drawn: "umap", "tsne" or "pca"."""
+    """Choose the layout that is drawn: "umap", "tsne" or "pca"."""
     if num_points < FEWEST:
         return "pca"
     return layout if layout != "auto" else "tsne" if num_points <= FEW else "umap"
@@ -55,7 +50,7 @@ def place_points(
     seed: int,
     progress: bool = True,
 ) -> np.ndarray:
-    """The map at each time, ascending: [T, N, 2] in float32."""
+    """Place the points at each time, ascending: [T, N, 2] in float32."""
     signal = reduce_features(graph.x, seed)
     stages = list(_diffused(signal, graph, structure, found, times))
     if layout == "pca":
@@ -65,13 +60,12 @@ def place_points(
 
 
 def reduce_features(x: Tensor, seed: int) -> Tensor:
-    """Directions from the centre [N, D] -> their principal components [N, at most 50].
+    """Reduce directions from the centre [N, D] to principal components [N, at most 50].
 
     Heat acts on columns: those of a projection diffuse as the projected columns do, so this is no
     approximation of the diffusion.
     """
     x = x.double()
-    x = x / x.abs().max().clamp(min=torch.finfo(x.dtype).tiny)  # so that no sum overflows
     x = x - x[0]  # copies of one point are zero then, not rounding
     signal = unit_rows(x - x.mean(0)).float()
     if min(signal.shape) <= DIMENSIONS:
@@ -82,7 +76,7 @@ def reduce_features(x: Tensor, seed: int) -> Tensor:
 def _diffused(
     signal: Tensor, graph: Data, structure: GraphStructure, found: Findings, times: Sequence[float]
 ) -> Iterator[Tensor]:
-    """Rows of length one after each time: heat for s + t is heat for s, then for t."""
+    """Diffuse the rows for each time; heat for s + t is heat for s, then for t."""
     weight = found.conductances.double()  # products of small numbers are not zero
     if graph.get("edge_weight") is not None:
         weight = weight * graph.edge_weight.double()
@@ -96,13 +90,13 @@ def _diffused(
 
 
 def _by_pca(stages: Sequence[Tensor], seed: int) -> np.ndarray:
-    """All times on the principal axes of the last one."""
+    """Project all times on the principal axes of the last one."""
     project = _pca(stages[-1], 2, seed)
     return np.stack([project(z) for z in stages])
 
 
 def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray]:
-    """Projection on principal axes, with zero columns where there are fewer axes."""
+    """Fit principal axes, and return the projection on them, with zeros if there are fewer."""
     from sklearn.decomposition import PCA
 
     count = min(components, *z.shape)
@@ -120,7 +114,7 @@ def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray
 def _one_by_one(
     stages: Sequence[Tensor], seed: int, place: Callable, advance: Callable[[int], object]
 ) -> np.ndarray:
-    """The last time first, from its principal axes; each other begins with that after it."""
+    """Place the last time first, from its principal axes; an earlier one begins with the next."""
     last = place(stages[-1], _by_pca(stages[-1:], seed)[0], seed, is_first=True)
     placed = [_onto(last, last)]
     advance(1)
@@ -132,7 +126,7 @@ def _one_by_one(
 
 
 def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:
-    """t-SNE of the rows, from where they start; what follows another layout moves little."""
+    """Lay the rows out by t-SNE, from where they start; a layout after the first moves little."""
     from sklearn.manifold import TSNE
 
     small = 1e-4 if is_first else 10.0  # the deviation that t-SNE starts and ends with, about
@@ -149,7 +143,7 @@ def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray
 
 
 def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:
-    """UMAP of the rows, from where they start; the search for neighbours is ours."""
+    """Lay the rows out by UMAP, from where they start; the search for neighbours is ours."""
     umap = import_umap()
     flat = np.ptp(start, axis=0) == 0  # UMAP divides by the extent along each axis
     noise = np.random.default_rng(seed).standard_normal(start.shape, np.float32)
@@ -182,5 +176,5 @@ def _onto(target: np.ndarray, placed: np.ndarray) -> np.ndarray:
 
 
 def import_umap() -> Any:
-    """UMAP, or an ImportError that says how to get it."""
+    """Import UMAP, or raise an ImportError that says how to get it."""
     return import_optional("umap", "layout='umap' (unlike layout='pca')")

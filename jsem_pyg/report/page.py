@@ -1,47 +1,147 @@
-"""The page: its template, style and scripts from `assets/`, and plotly.js, all in one file."""
+"""Fill the page: the template, style and scripts of `assets/`, plotly.js and the content."""
 
+import base64
+import gzip
+import json
+import platform
 from collections.abc import Mapping
-from functools import cache
 from importlib.resources import files
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
-from .._extras import import_optional
+import numpy as np
+
+from .._extras import import_optional, version_of
 
 SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "charts", "main")
+PACKAGES = (
+    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
+    *("numba", "umap-learn", "plotly"),
+)
 
 
-def render(block: str, shown: Mapping[str, Any]) -> str:
+class Table(NamedTuple):
+    """Texts in rows."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def render(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **shown: Any) -> str:
     """Fill the template.
 
     Args:
-        block: what the scripts read, see :func:`~jsem_pyg.report.payload.pack`.
-        shown: what the template itself shows, see `assets/page.html`; whatever is text in it is
-            escaped.
+        content: what the scripts read, values of JSON.
+        arrays: what else the scripts read, by name.
+        shown: what the template itself shows, see `assets/page.html`. Texts in it are escaped.
     """
-    environment, plotly = _environment(), plotly_script()
-    template = environment.from_string(_asset("page.html"))
-    scripts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
-    return template.render(
-        **shown, block=block, plotly=plotly, style=_asset("style.css"), scripts=scripts
+    jinja2 = import_optional("jinja2", "A report")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("page.html")).render(
+        **shown,
+        versions=version_table(),
+        block=pack(content, arrays),
+        plotly=plotly_script(),
+        style=_asset("style.css"),
+        scripts="\n".join(_asset(f"{name}.js") for name in SCRIPTS),
     )
 
 
-@cache
 def plotly_script() -> str:
-    """plotly.js, minified, as the package plotly brings it along."""
+    """Return plotly.js, minified, which the package plotly brings along."""
     script: str = import_optional("plotly.offline", "A report").get_plotlyjs()
     return script
 
 
-@cache
-def _environment() -> Any:
-    """Jinja, which escapes all text that is not marked as HTML."""
-    jinja2 = import_optional("jinja2", "A report")
-    return jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-
-
-@cache
 def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def pack(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Pack content and arrays as base64: no text of a user's can be taken for HTML in it.
+
+    What is packed, by gzip: the length of a header (uint32, little-endian), the header, the arrays.
+    The header is JSON in ASCII: the content, and "arrays" with type, shape and place of each array
+    behind the header, in bytes.
+
+    Example:
+        >>> block = gzip.decompress(base64.b64decode(pack({"n": 2}, {"a": np.uint8([7, 9])})))
+        >>> block[4:-2].decode()
+        '{"n": 2, "arrays": {"a": {"type": "uint8", "shape": [2], "start": 0}}}'
+        >>> list(block[-2:])
+        [7, 9]
+    """
+    places, parts, start = {}, [], 0
+    for name, array in arrays.items():
+        kind, shape = array.dtype.name, list(array.shape)
+        places[name] = {"type": kind, "shape": shape, "start": start}
+        parts.append(array.astype(array.dtype.newbyteorder("<")).tobytes())
+        start += array.nbytes
+    header = json.dumps({**content, "arrays": places}, allow_nan=False).encode("ascii")
+    block = b"".join([len(header).to_bytes(4, "little"), header, *parts])
+    return base64.b64encode(gzip.compress(block, compresslevel=6, mtime=0)).decode("ascii")
+
+
+def score_table(scores: Any) -> Table | None:
+    """Make a row for each method, or, of plain numbers, for each score; see :func:`.report`."""
+    if scores is None:
+        return None
+    if hasattr(scores, "to_dict"):  # a pandas.DataFrame
+        scores = {str(method): row for method, row in scores.to_dict("index").items()}
+    if not isinstance(scores, Mapping):
+        raise TypeError(
+            "Expected 'scores' to be a pandas.DataFrame or a mapping (got "
+            f"{type(scores).__name__})."
+        )
+    if not all(isinstance(row, Mapping) for row in scores.values()):
+        rows = [[str(name), _text(value)] for name, value in _joined(scores).items()]
+        return Table(["score", "value"], rows)
+    methods = {str(method): _joined(row) for method, row in scores.items()}
+    columns = list(dict.fromkeys(name for row in methods.values() for name in row))
+    rows = [
+        [method, *(_text(row.get(name, "")) for name in columns)] for method, row in methods.items()
+    ]
+    return Table(["", *columns], rows)
+
+
+def _joined(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Join the scores ``..._mean`` and ``..._std`` to a pair without these endings."""
+    row, joined = {str(name): value for name, value in row.items()}, {}
+    for name, value in row.items():
+        mean, spread = name.removesuffix("_mean"), name.removesuffix("_std")
+        if mean != name and f"{mean}_std" in row:
+            joined[mean] = (value, row[f"{mean}_std"])
+        elif spread == name or f"{spread}_mean" not in row:
+            joined[name] = value
+    return joined
+
+
+def settings_table(settings: Any) -> Table | None:
+    """Make a row for each setting."""
+    if settings is None:
+        return None
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"Expected 'settings' to be a mapping (got {type(settings).__name__}).")
+    return Table(["setting", "value"], [[str(name), str(each)] for name, each in settings.items()])
+
+
+def version_table() -> Table:
+    """List the versions of Python and of the installed packages that matter."""
+    found = {"python": platform.python_version(), **{each: version_of(each) for each in PACKAGES}}
+    rows = [[name, version] for name, version in found.items() if version is not None]
+    return Table(["package", "version"], rows)
+
+
+def _text(value: Any) -> str:
+    """Write a number, or a pair of a mean and its spread."""
+    if isinstance(value, tuple) and len(value) == 2:
+        mean, spread = map(_text, value)
+        return f"{mean} ±\N{NO-BREAK SPACE}{spread}" if mean and spread else mean
+    if value is None or value != value:  # a score that is missing
+        return ""
+    if isinstance(value, Integral) or not isinstance(value, Real):
+        return str(value)
+    number = float(value)
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.3g}"

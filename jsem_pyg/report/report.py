@@ -5,21 +5,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
+import numpy as np
+
+from .._checks import (
+    check_bool,
+    check_choice,
+    check_nonnegative,
+    check_nonnegative_int,
+    check_text,
+    check_times,
+)
 from .._files import as_path, check_writable, write_whole
 from .content import (
-    make_block,
+    FULL,
+    SIDE,
+    edge_arrays,
+    for_scripts,
+    histograms,
     read_counts,
     read_groupings,
     read_images,
     read_texts,
-    read_times,
+    to_grid,
 )
-from .edges import edge_table, histograms
 from .findings import read_findings
-from .layout import LAYOUTS, choose_layout, import_umap, place_points
-from .page import plotly_script, render
-from .tables import score_table, settings_table, version_table
+from .layout import LAYOUTS, SHARES, choose_layout, import_umap, place_points
+from .page import plotly_script, render, score_table, settings_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,12 +139,15 @@ def report(
     if cluster_names is None:
         cluster_names = getattr(result, "cluster_names_", None)
     num_points = len(graph.x)
-    layout = choose_layout(layout, num_points)
-    texts, sizes = read_texts(text, num_points), read_counts(counts, num_points)
     groupings = read_groupings(graph, found, cluster_names, label_names, level_names)
-    pictures = read_images(images, num_points)
+    texts, pictures = read_texts(text, num_points), read_images(images, num_points)
+    sizes = read_counts(counts, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
-    times = read_times(times, found.t)
+    if times is None:
+        times = [share * found.t for share in SHARES]
+    check_times(times, check_nonnegative)
+    times = sorted({float(each) for each in times})
+    layout = choose_layout(layout, num_points)
     plotly_script()  # an ImportError before the work, not after it
     if layout == "umap":
         import_umap()
@@ -141,20 +155,36 @@ def report(
 
     charts = histograms(graph, found.conductances, groupings[0].of)
     places = place_points(graph, structure, found, times, layout, random_state, progress)
-    edges = edge_table(graph.edge_index, found.conductances, num_points)
-    block = make_block(texts, groupings, times, places, edges, charts, pictures, sizes)
-    shown = {
-        "title": title,
-        "points": num_points,
-        "edges": len(edges.end),
-        "groupings": groupings,
-        "times": times,
-        "sized": sizes is not None,
-        "layout": {"tsne": "t-SNE"}.get(layout, layout.upper()),
-        "charts": charts,
-        "versions": version_table(),
-        **tables,
+    arrays = {
+        "places": to_grid(places),
+        **edge_arrays(graph.edge_index, found.conductances, num_points),
+        **{f"group_{i}": each.of.astype(np.uint32) for i, each in enumerate(groupings)},
+        **({} if pictures is None else {"images": pictures}),
+        **({} if sizes is None else {"counts": sizes}),
     }
-    page = render(block, shown).encode("utf-8", "backslashreplace")  # halves of characters
-    write_whole(target, lambda file: file.write(page))
+    content = {
+        "points": num_points,
+        "texts": texts,
+        "times": times,
+        "side": SIDE,
+        "full": FULL,
+        "groupings": list(map(for_scripts, groupings)),
+        "picture": None if pictures is None else list(pictures.shape[1:]),
+        "charts": list(map(for_scripts, charts)),
+    }
+    page = render(
+        content,
+        arrays,
+        title=title,
+        points=num_points,
+        edges=len(arrays["edges_end"]),
+        groupings=groupings,
+        times=times,
+        sized=sizes is not None,
+        layout={"tsne": "t-SNE"}.get(layout, layout.upper()),
+        charts=charts,
+        **tables,
+    )
+    encoded = page.encode("utf-8", "backslashreplace")  # halves of characters
+    write_whole(target, lambda file: file.write(encoded))
     return target

@@ -1,6 +1,5 @@
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,8 +7,9 @@ import pytest
 from command.command_cases import documents
 
 from jsem_pyg._table_files import Reading, read_rows
-from jsem_pyg.command.columns import Choice, as_days, choose_columns, date_format, type_of
-from jsem_pyg.command.content import Encoding, as_text, read_content, read_labels
+from jsem_pyg.command.choice import choose_columns
+from jsem_pyg.command.columns import as_text, read_column
+from jsem_pyg.command.content import Encoding, read_documents, read_labels, read_vectors
 
 TEXTS, TOPICS = documents()
 N = len(TEXTS)
@@ -19,33 +19,37 @@ DAYS = [f"2020-01-{1 + i % 28:02} 12:00" for i in range(N)]
 PLAIN = Reading()
 
 
-def choose(points=(), texts=(), labels=None, types=None, reading=PLAIN, **columns):
-    return choose_columns(pd.DataFrame(columns), reading, points, texts, labels, types)
+def choose(points=(), labels=None, types=None, reading=PLAIN, **columns):
+    return choose_columns(pd.DataFrame(columns), reading, points, labels, types)
 
 
-def content(points=(), reading=PLAIN, types=None, **columns):
+def names(columns):
+    return [column.name for column in columns]
+
+
+def content(points=(), reading=PLAIN, types=None, fewest=3, impute=False, **columns):
     choice = choose(points, reading=reading, types=types, **columns)
-    return read_content(pd.DataFrame(columns), choice, reading)
+    if choice.kind == "texts":
+        return read_documents(choice.points, fewest)
+    return read_vectors(choice.points, choice.texts, fewest, impute)
 
 
-def refused(name, text, points=(), **reading):
-    """What is said of a file, on one line."""
-    Path(name).write_text(text)
-    table = read_rows(Path(name), Reading(**reading))
-    with pytest.raises(ValueError, match="To fix this|edge list") as told:
-        choose_columns(table, Reading(**reading), points)
-    return str(told.value)
+def later(encoding, types, **columns):
+    """The content of rows that come after those that were mapped."""
+    read = [
+        read_column(pd.Series(cells, name=name), PLAIN, types.get(name, "number"))
+        for name, cells in columns.items()
+    ]
+    return read_vectors(read, fewest=0, encoding=encoding)
 
 
-def test_a_column_that_is_called_text_is_taken():
+def test_text_is_a_column_of_that_name_or_all_sentences_joined():
     chosen = choose(title=TEXTS, Text=["x"] * N)
-    assert chosen[:3] == (["Text"], ["Text"], "texts")
+    assert names(chosen.points) == ["Text"]
     assert chosen.left_out == {"title": "text"}
-
-
-def test_sentences_are_joined_and_names_left_out():
     chosen = choose(id=NUMBERS, title=TEXTS, topic=TOPICS, body=TEXTS)
-    assert chosen.points == ["title", "body"]
+    assert names(chosen.points) == ["title", "body"]
+    assert chosen.kind == "texts"
     assert chosen.left_out == {"id": "an identifier", "topic": "categories"}
     found = content(("a", "b"), a=["x y", "", None, 1.5, "x y"], b=["z", "w", "", "v", "z"])
     assert found.texts == ["x y z", "w", "1.5 v"]
@@ -55,8 +59,8 @@ def test_sentences_are_joined_and_names_left_out():
     assert found.missing == {2: "the text"}
 
 
-def test_labels_are_never_guessed_for_text():
-    assert choose(text=TEXTS, body=TEXTS, labels="text").points == ["body"]
+def test_labels_are_not_clustered():
+    assert names(choose(text=TEXTS, body=TEXTS, labels="text").points) == ["body"]
     with pytest.raises(ValueError, match="not to be among what is clustered"):
         choose(("text",), text=TEXTS, labels="text")
 
@@ -77,7 +81,7 @@ def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_th
         humid=[f"{i}.5" for i in range(N)],
         **{"Unnamed: 0": NUMBERS},
     )
-    assert chosen.points == ["age", "share", "topic", "vip", "humid"]
+    assert names(chosen.points) == ["age", "share", "topic", "vip", "humid"]
     assert chosen.kind == "table"
     assert chosen.left_out == {
         "customer_id": "an identifier",
@@ -92,26 +96,31 @@ def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_th
 
 
 def test_a_single_number_tells_too_little_beside_names():
-    assert choose(income=NUMBERS).points == ["income"]
-    assert choose(income=NUMBERS, name=NAMES).points == ["name"]
-    assert choose(income=NUMBERS, name=NAMES, topic=TOPICS).points == ["income", "topic"]
+    assert names(choose(income=NUMBERS).points) == ["income"]
+    assert names(choose(income=NUMBERS, name=NAMES).points) == ["name"]
+    chosen = choose(income=NUMBERS, name=NAMES, topic=TOPICS)
+    assert names(chosen.points) == ["income", "topic"]
     assert choose(a=TOPICS, b=TOPICS).kind == "table"
 
 
 def test_vectors_come_first_and_text_names_them():
     rows = list(np.ones((N, 3)))
-    assert choose(text=TEXTS, v=rows)[:3] == (["v"], ["text"], "vectors")
-    assert choose(topic=TOPICS, v=rows).texts == []
-    assert choose((), ("topic",), topic=TOPICS, text=TEXTS, v=rows).texts == ["topic"]
-    assert choose(v=rows, embeddings=rows).points == ["embeddings"]
+    chosen = choose(text=TEXTS, v=rows)
+    assert (names(chosen.points), names(chosen.texts)) == (["v"], ["text"])
+    assert chosen.kind == "vectors"
+    assert choose(name=NAMES, v=rows).texts == []
+    assert names(choose(name=NAMES, v=rows, types={"name": "text"}).texts) == ["name"]
+    assert names(choose(v=rows, embeddings=rows).points) == ["embeddings"]
     with pytest.raises(ValueError, match="one column of vectors .*'v', 'w'.*--column"):
         choose(v=rows, w=rows)
 
 
 @pytest.mark.parametrize("lists", [[["a"], []], [[1], [1, 2]]])
-def test_lists_beside_text_are_left_out_or_refused_by_name(lists):
+def test_lists_beside_text_are_left_out_or_refused_by_name(lists, tmp_path):
     lists = lists * (N // 2)
-    assert choose(tags=lists, text=TEXTS).points == ["text"]
+    rows = [{"tags": tags, "text": text} for tags, text in zip(lists, TEXTS, strict=True)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert names(choose(**read_rows(tmp_path / "a.jsonl", PLAIN)).points) == ["text"]
     with pytest.raises(ValueError, match=r"'tags' \(list\)\). To fix this, --column text\."):
         choose(("tags",), tags=lists, text=TEXTS)
 
@@ -142,7 +151,7 @@ def test_lists_beside_text_are_left_out_or_refused_by_name(lists):
     ],
 )
 def test_types_of_columns(cells, kind):
-    assert type_of(pd.Series(cells)) == kind
+    assert read_column(pd.Series(cells), PLAIN).type == kind
 
 
 @pytest.mark.parametrize(
@@ -157,10 +166,10 @@ def test_types_of_columns(cells, kind):
         (
             {"message": TEXTS, "n_items": NUMBERS},
             ("message", "n_items"),
-            r"'message' \(text\), 'n_items' \(number\).*--type n_items=text embeds",
+            r"'message' \(text\), 'n_items' \(number\).*--type",
         ),
-        ({"message": TEXTS, "at": DAYS}, ("message", "at"), "--type at=text embeds"),
-        ({"a": NUMBERS, "name": NAMES}, ("a", "name"), "--type name=category"),
+        ({"message": TEXTS, "at": DAYS}, ("message", "at"), "--type"),
+        ({"v": list(np.eye(3).astype("M8[s]"))}, (), r"Expected a column of text or of vectors"),
     ],
 )
 def test_columns_of_no_use_are_named(columns, points, match):
@@ -168,20 +177,23 @@ def test_columns_of_no_use_are_named(columns, points, match):
         choose(points, **columns)
 
 
-def test_text_is_not_named_by_other_text():
-    with pytest.raises(ValueError, match="no --text where text is clustered"):
-        choose(("text",), ("topic",), text=TEXTS, topic=TOPICS)
-
-
 def test_a_type_that_is_said_is_taken():
     columns = {"grade": ["1", "2", "x"] * (N // 3), "age": NUMBERS, "name": NAMES}
-    assert choose(types={"name": "category"}, **columns).points == ["grade", "age", "name"]
+    chosen = choose(types={"name": "category"}, **columns)
+    assert names(chosen.points) == ["grade", "age", "name"]
     found = content(("grade", "age"), types={"grade": "number"}, **columns)
     assert len(found.missing) == N // 3
     assert choose(("age",), types={"age": "text"}, **columns).kind == "texts"
 
 
 ROWS = "".join(f"{i * 7 % 11}.5,{i}\n" for i in range(20))
+EDGES = "".join(f"{i},{i * i % 7},0.5\n" for i in range(20))
+
+
+def refused(path, reading=PLAIN):
+    with pytest.raises(ValueError, match="To fix this|edge list") as told:
+        choose_columns(read_rows(path, reading), reading)
+    return str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -220,47 +232,42 @@ ROWS = "".join(f"{i * 7 % 11}.5,{i}\n" for i in range(20))
             {"delimiter": " ", "header": 0, "comment": "#"},
         ),
         ("commas.txt", ROWS, "--delimiter ',' --header 0 reads", {"delimiter": ",", "header": 0}),
+        ("edges.csv", f"Source,Target,Weight\n{EDGES}", "an edge list", {}),
+        ("edges.txt", "# From To\n" + EDGES.replace(",", "\t"), "an edge list", {}),
     ],
 )
-def test_numbers_are_not_embedded_as_text(tmp_path, monkeypatch, name, text, said, reading):
-    monkeypatch.chdir(tmp_path)
-    assert re.search(said, refused(name, text))
+def test_numbers_are_not_embedded_as_text(tmp_path, name, text, said, reading):
+    path = tmp_path / name
+    path.write_text(text)
+    assert re.search(said, refused(path))
     if reading:  # and with the option that is named
-        table = read_rows(Path(name), Reading(**reading))
-        choice = choose_columns(table, Reading(**reading))
+        reading = Reading(**reading)
+        choice = choose_columns(read_rows(path, reading), reading)
         assert choice.kind == "table"
-        assert len(read_content(table, choice, Reading(**reading)).vectors) >= 18
+        assert len(read_vectors(choice.points).vectors) >= 18
 
 
-def test_an_edge_list_says_that_it_is_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    edges = "".join(f"{i},{i * i % 7},0.5\n" for i in range(20))
-    assert "an edge list" in refused("edges.csv", f"Source,Target,Weight\n{edges}")
-    assert "an edge list" in refused("edges.txt", "# From To\n" + edges.replace(",", "\t"))
-    table = read_rows(Path("edges.csv"), PLAIN)
-    assert choose_columns(table, PLAIN, ["Target", "Weight"]).kind == "table"
-
-
-def test_a_file_with_comments_that_do_not_fit_names_the_option(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_text("# of 2020\n# by us, them\na,b,c\n1,2,3\n")
-    with pytest.raises(ValueError, match="leave out the lines that begin with # by --comment '#'"):
-        read_rows(file, PLAIN)
+def test_ends_of_edges_are_clustered_where_they_are_named(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text(f"Source,Target,Weight\n{EDGES}")
+    assert choose_columns(read_rows(path, PLAIN), PLAIN, ["Target", "Weight"]).kind == "table"
 
 
 def test_decimals_and_thousands_are_read_as_they_are_said():
     german = Reading(decimal=",", thousands=".")
     found = content(reading=german, a=["1.234,5", "-2,25", "3"], b=["1", "5%", "7"])
     assert found.vectors.tolist() == [[1234.5, 1], [-2.25, 5], [3, 7]]
-    assert type_of(pd.Series(["28.01.2023", "01.02.2023"]), german) == "date"
+    assert read_column(pd.Series(["28.01.2023", "01.02.2023"]), german).type == "date"
 
 
 def test_dates_are_numbers_of_days():
-    days = as_days(pd.Series(["1970-01-02", None, "1970-01-01T12:00Z", "x"]), "ISO8601")
-    np.testing.assert_array_equal(days, [1, np.nan, 0.5, np.nan])
+    dates = pd.Series(["1970-01-02", None, "1970-01-01T12:00Z", "x"])
+    np.testing.assert_array_equal(
+        read_column(dates, PLAIN, "date").values, [1, np.nan, 0.5, np.nan]
+    )
     moments = pd.Series(pd.to_datetime(["1970-01-03", None], utc=True))
-    np.testing.assert_array_equal(as_days(moments, "ISO8601"), [2, np.nan])
-    assert date_format(pd.Series(["01/02/1970", "31/01/1970", "?"])) == "%d/%m/%Y"
+    np.testing.assert_array_equal(read_column(moments, PLAIN).values, [2, np.nan])
+    assert read_column(pd.Series(["01/02/1970", "31/01/1970", "?"]), PLAIN).form == "%d/%m/%Y"
     found = content(("at",), at=["31.01.1970", "01.02.1970", "", "05.02.1970"])
     assert found.vectors.ravel().tolist() == [30, 31, 35]
     assert found.missing == {2: "at"}
@@ -279,32 +286,25 @@ def test_categories_are_columns_of_ones():
         [0, 0, 1, 5],
     ]
     assert found.missing == {5: "n"}
-    new = pd.DataFrame({"c": ["never seen"], "n": ["7"]})
-    choice = choose(types={"c": "category"}, **columns)
-    again = read_content(new, choice, PLAIN, 0, encoding=found.encoding)
+    again = later(found.encoding, {"c": "category"}, c=["never seen"], n=["7"])
     assert again.vectors.tolist() == [[0, 0, 0, 7]]
 
 
 def test_rows_that_lack_a_number_are_left_out_or_filled_by_the_median():
     columns = {"a": ["1", "NA", "3", "8", "inf"], "b": ["5", "6", "", "8", "9"]}
-    found = read_content(pd.DataFrame(columns), choose(**columns), PLAIN, fewest=2)
-    assert found.point.tolist() == [0, -1, -1, 1, -1]
+    assert content(fewest=2, **columns).point.tolist() == [0, -1, -1, 1, -1]
     with pytest.raises(ValueError, match=r"3 rows without missing numbers or more .got 2 in 5"):
         content(**columns)
-    filled = read_content(pd.DataFrame(columns), choose(**columns), PLAIN, impute=True)
+    filled = content(impute=True, **columns)
     assert filled.vectors.tolist() == [[1, 5], [3, 6], [3, 7], [8, 8], [3, 9]]
     assert filled.filled == {"a": 2, "b": 1}
-    alone = pd.DataFrame({"a": ["?"], "b": ["1"]})
-    again = read_content(alone, choose(**columns), PLAIN, 0, encoding=filled.encoding)
-    assert again.vectors.tolist() == [[3, 1]]
-    left = read_content(alone, choose(**columns), PLAIN, 0, encoding=Encoding({}, None))
-    assert left.point.tolist() == [-1]
+    assert later(filled.encoding, {}, a=["?"], b=["1"]).vectors.tolist() == [[3, 1]]
+    assert later(Encoding({}, {}, None), {}, a=["?"], b=["1"]).point.tolist() == [-1]
 
 
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        ({"v": list(np.eye(3).astype("M8[s]"))}, r"Expected a column of text or of vectors"),
         ({"v": [[1.0, 2.0]] * 3}, "differ .got 3 that are the same"),
         ({"v": [[1.0, 2.0]]}, r"3 rows without missing numbers or more .got 1 in 1 rows"),
         ({"text": ["a b c d"] * 5}, "3 different documents or more .got 1 in 5 rows"),
@@ -326,27 +326,20 @@ def test_a_vector_that_is_missing_or_not_finite_is_left_out():
 @pytest.mark.parametrize("cell", [np.ones(2), [1.0], {"a": 1}])
 def test_what_is_no_text_is_no_document(cell):
     """As where `predict` reads a file whose column has the name of the texts of the map."""
-    table = pd.DataFrame({"note": ["a b", cell, "c"]})
+    cells = pd.Series(["a b", cell, "c"], name="note")
     with pytest.raises(ValueError, match=f"the column 'note' .got a {type(cell).__name__} in row"):
-        read_content(table, Choice(["note"], ["note"], "texts", {}, {}, False), PLAIN)
+        read_column(cells, PLAIN, "text")
 
 
 def test_labels_of_any_kind_and_missing_ones():
-    codes, classes = read_labels(pd.DataFrame({"y": [2, "b", None, " ", 2.0]}, dtype=object), "y")
+    codes, classes = read_labels(pd.Series([2, "b", None, " ", 2.0], dtype=object))
     assert classes == ["2", "b"]
     assert codes.tolist() == [0, 1, -1, -1, 0]
     with pytest.raises(ValueError, match="labels in the column 'y' .got none in 2 rows"):
-        read_labels(pd.DataFrame({"y": ["", None]}), "y")
+        read_labels(pd.Series(["", None], name="y"))
 
 
 def test_numbers_of_single_precision_are_written_as_they_are():
     """0.1 was 0.10000000149011612 in the report, and in what is embedded."""
     assert as_text(pd.Series([0.1, 3, np.nan], dtype=np.float32)) == ["0.1", "3", ""]
     assert as_text(pd.Series([1, None], dtype="Int64")) == ["1", ""]
-
-
-def test_json_lines_with_lists_beside_text(tmp_path):
-    file = tmp_path / "a.jsonl"
-    rows = [{"text": text, "tags": ["x"] * (i % 3)} for i, text in enumerate(TEXTS)]
-    file.write_text("\n".join(map(json.dumps, rows)))
-    assert choose_columns(read_rows(file, PLAIN), PLAIN).points == ["text"]

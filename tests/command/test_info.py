@@ -47,13 +47,6 @@ def test_without_click_the_error_names_the_extra(monkeypatch):
         importlib.import_module("jsem_pyg.command")
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("map", "--help"), ("predict", "-h")])
-def test_help_is_there(words):
-    result = run(*words)
-    assert "Usage:" in result.output
-    assert result.exit_code in (0, 2)
-
-
 def test_every_option_is_explained():
     for command in main.commands.values():
         assert all(each.help for each in command.params if isinstance(each, click.Option))
@@ -74,11 +67,3 @@ def test_python_runs_it_and_finds_the_stages_by_their_names():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "torch" in run.stdout
-
-
-def test_gpus_are_named(monkeypatch):
-    monkeypatch.setattr(info, "FAMILIES", {})
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_name", "card {}".format)
-    assert "card 0, card 1" in run("info").output

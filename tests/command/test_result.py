@@ -9,8 +9,7 @@ import pandas as pd
 
 from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.result import MapResult, as_csv, assignments
-from jsem_pyg.command.steps import Steps, logged
-from jsem_pyg.command.summary import _by_size
+from jsem_pyg.command.steps import Steps
 
 
 def test_typical_documents_are_those_near_the_middle():
@@ -23,21 +22,11 @@ def test_typical_documents_are_those_near_the_middle():
     assert result.typical(0, 3) == []
 
 
-def test_clusters_of_one_size_stay_in_their_order():
-    sizes = np.tile([3, 5], 40)
-    assert _by_size(SimpleNamespace(sizes=sizes)) == [*range(1, 80, 2), *range(0, 80, 2)]
-
-
-def test_the_standard_output_is_for_results(capsys):
-    Steps().say("clustering")
-    assert tuple(capsys.readouterr()) == ("", "clustering\n")
-
-
 def test_a_counted_step_is_drawn_on_a_terminal(monkeypatch):
     shown = StringIO()
     shown.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", shown)
-    with Steps().counted_step("embedding", 2) as advance:
+    with Steps().step("embedding", 2) as advance:
         advance(2)
     assert "/2" in shown.getvalue()
 
@@ -111,7 +100,7 @@ def test_columns_of_the_file_keep_their_integers_beside_missing_ones():
 
 def test_warnings_alone_are_notes(capsys):
     steps, logger = Steps(), logging.getLogger("jsem_pyg.test")
-    with logged(steps, verbose=True):
+    with steps.listening(verbose=True):
         logger.info("five rounds")
         logger.warning("too few")
     assert capsys.readouterr().err == "five rounds\nWarning: too few\n"

@@ -10,17 +10,12 @@ from torch_geometric.data import Data
 from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.report import layout
-from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features, times_to
+from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features
 
 
 def placed(data, found, times, kind="pca", seed=0):
     structure = GraphStructure(data.edge_index, data.num_nodes)
     return place_points(data, structure, found, times, kind, seed, progress=False)
-
-
-def test_times_reach_from_raw_to_the_chosen_one():
-    assert times_to(8.0) == [0.0, 1.0, 2.0, 4.0, 8.0]
-    assert times_to(0.0) == [0.0]
 
 
 def test_few_features_are_not_reduced():
@@ -63,20 +58,6 @@ def test_a_map_of_one_dimension():
     data, found = blobs()
     line = Data(x=data.x[:, :1], edge_index=data.edge_index)
     assert (placed(line, found, [1.0])[..., 1] == 0).all()
-
-
-def test_layouts_begin_with_the_last_time():
-    placed, begun = [], []
-
-    def place(z, start, seed, is_first):
-        placed.append(z)
-        begun.append(start)
-        return start
-
-    stages = list(torch.rand(4, 40, 3))
-    layout._one_by_one(stages, 0, place, lambda _: None)
-    assert [each is z for each, z in zip(placed, stages[::-1], strict=True)] == [True] * 4
-    assert np.array_equal(begun[0], layout._by_pca(stages[-1:], 0)[0])
 
 
 def test_few_points_are_laid_out_without_umap():

@@ -1,0 +1,97 @@
+"""The pieces of a page: scores, names, edges, histograms and pictures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from report_cases import blobs
+from torch_geometric.data import Data
+
+from jsem_pyg.curvature import forman_curvature
+from jsem_pyg.report.content import FULL, edge_arrays, histograms, read_groupings, read_images
+from jsem_pyg.report.page import score_table, settings_table, version_table
+
+
+def test_means_are_joined_by_their_spread():
+    frame = pd.DataFrame(
+        {"ari_mean": [0.5, 0.75], "ari_std": [0.0, 0.125], "nmi_mean": [0.1, np.nan], "seeds": 5},
+        index=["raw", "heat"],
+    )
+    table = score_table(frame)
+    assert table.columns == ["", "ari", "nmi_mean", "seeds"]
+    assert table.rows[0] == ["raw", "0.500 ±\N{NO-BREAK SPACE}0.000", "0.100", "5"]
+    assert table.rows[1] == ["heat", "0.750 ±\N{NO-BREAK SPACE}0.125", "", "5"]
+
+
+def test_scores_in_a_mapping():
+    assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
+        ["ARI", "0.500 ±\N{NO-BREAK SPACE}0.013"],
+        ["u", "10.2"],
+        ["t", "123"],
+    ]
+    nested = score_table({"raw": {"ARI": 0.25}, "heat": {"ARI": 0.5, "NMI": "none"}})
+    assert nested.columns == ["", "ARI", "NMI"]
+    assert nested.rows == [["raw", "0.250", ""], ["heat", "0.500", "none"]]
+    assert score_table({}).rows == []
+    assert score_table(None) is None
+
+
+def test_settings_and_versions():
+    assert settings_table({"k": 15, "path": None}).rows == [["k", "15"], ["path", "None"]]
+    assert settings_table(None) is None
+    assert torch.__version__.startswith(dict(version_table().rows)["torch"].split("+")[0])
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c", "d"], {3: "d", 1: "b", -1: "none"}, None])
+def test_groups_are_named_by_their_labels(names):
+    data, found = blobs(each=1, corners=5)
+    found = replace(found, labels=torch.tensor([3, 1, 1, 3, 3]), levels=(torch.zeros(5),))
+    clusters, labels, level = read_groupings(data, found, names, None, None)
+    assert clusters.names == (["cluster 1", "cluster 3"] if names is None else ["b", "d"])
+    assert clusters.sizes == [2, 3]
+    assert clusters.of.tolist() == [1, 0, 0, 1, 1]
+    assert labels.kind == "label"
+    assert [each.is_level for each in (clusters, labels, level)] == [False, False, True]
+
+
+def test_each_edge_stands_at_its_smaller_end():
+    edge_index = torch.tensor([[2, 0, 1, 3, 0, 1], [1, 3, 0, 0, 1, 2]])
+    conductance = torch.tensor([0.6 / FULL, 0.25, 1.0, 0.25, 1.0, 0.6 / FULL], dtype=torch.float64)
+    arrays = edge_arrays(edge_index, conductance, num_nodes=5)
+    assert arrays["edges_start"].tolist() == [0, 2, 3, 3, 3, 3]
+    assert arrays["edges_end"].tolist() == [1, 3, 2]
+    assert arrays["edges_conductance"].tolist() == [FULL, FULL // 4, 1]  # to the nearest part
+
+
+def test_histograms_count_each_edge_once():
+    data, found = blobs()
+    conductance, curvature = histograms(data, found.conductances, data.y.numpy())
+    source, target = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    same = int((data.y[source] == data.y[target]).sum())
+    for chart in (conductance, curvature):
+        assert sum(chart.inside) == same
+        assert sum(chart.between) == len(source) - same
+        assert len(chart.borders) == len(chart.inside) + 1
+    assert (conductance.borders[0], conductance.borders[-1]) == (0, 1)
+    assert sum(conductance.between[:8]) == len(source) - same  # all close
+    bent = forman_curvature(data.edge_index, data.edge_weight)
+    assert bent.min() <= curvature.borders[0] < curvature.borders[-1] <= bent.max()
+    assert conductance.summary.startswith("inside: median 0.8")
+    bars = np.add(curvature.inside, curvature.between)
+    assert (bars[[0, -1]] > 0).all()
+
+
+def test_a_histogram_of_one_value():
+    data = Data(x=torch.eye(2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    charts = histograms(data, torch.ones(2), np.zeros(2))
+    assert [sum(chart.inside) for chart in charts] == [1, 1]
+    assert charts[1].borders[0] < charts[1].borders[-1]
+
+
+def test_pictures_take_all_greys():
+    images = np.array([[[-8.0, 0.0]], [[8.0, -4.0]]])
+    assert read_images(images, 2).tolist() == [[[0, 128]], [[255, 64]]]
+    assert read_images(images > 0, 2).tolist() == [[[0, 0]], [[255, 0]]]
+    assert not read_images(np.full((1, 2, 2), 7), 1).any()
