@@ -137,7 +137,7 @@ def _fitted_points(x: Any, clusterer: DiffusionClusterer) -> Tensor:
     eps = max(torch.finfo(each.dtype).eps for each in (x, fitted))
     same = x.shape == (len(fitted), clusterer.n_features_in_)
     if same:
-        read = clusterer._to_tensor(x.detach().double().cpu().numpy(), fitted.dtype)
+        read = clusterer._read(x.detach().double().cpu().numpy())
         same = bool(((read - fitted).abs() <= _ROUNDINGS * eps * fitted.abs().amax(0)).all())
     if not same:
         raise ValueError(
