@@ -60,6 +60,15 @@ class Run(NamedTuple):
     slow: bool = False
     needs: tuple[str, ...] = ()
 
+    @property
+    def is_slow(self):
+        return self.slow or self.script in SLOW
+
+
+# Those that take more than four seconds.
+SLOW = {f"benchmarks/{name}" for name in ("out_of_core", "curvature", "memory", "alignment")}
+SLOW |= {"heterophilous"}
+
 
 def absent(name):
     """For `find_spec`: nothing optional is installed, and none of it takes seconds to load."""
@@ -419,7 +428,7 @@ def small_data(tmp_path):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(each, id=each.script, marks=[pytest.mark.slow] if each.slow else [])
+        pytest.param(each, id=each.script, marks=[pytest.mark.slow] if each.is_slow else [])
         for each in RUNS
     ],
 )
