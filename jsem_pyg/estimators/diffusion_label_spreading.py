@@ -111,7 +111,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class [M] of each point [M, D], by itself."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        likeliest = self.predict_proba(X).argmax(1)
+        return self.classes_[likeliest]
 
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         # A point is reached if its nearest neighbour is, or if it has none.
