@@ -87,40 +87,33 @@ def heat(
 
 
 def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> list[np.ndarray]:
-    """A result [N, G] for every time."""
+    """Diffuse x [N, G] on the graph: a result [N, G] for every time."""
     itself = graph.diagonal()  # cells that are neighbours of themselves
     degree = np.asarray(graph.sum(1)).ravel()
     graph = (graph - diags(itself)).tocoo()
     edge_index = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
     structure = GraphStructure(edge_index, graph.shape[0])
     dtype = precision_of(x.dtype)
-    # Weights that float32 would round to zero or infinity are taken in float64.
-    size, single = graph.data, np.finfo(np.float32)
-    fits = bool(((size >= single.tiny) & (size <= single.max)).all())
-    precision = dtype if fits else np.float64
-    weight = torch.from_numpy(size.astype(precision))
+    weight = torch.from_numpy(graph.data.astype(dtype))
     t = torch.tensor(times, dtype=torch.float64)
     options: dict[str, Any] = {"normalization": normalization}
     root = None
     if normalization is not None and itself.any():
         # I - D^-1 W is D^-1 (D - W), where the diagonal is in D alone; and "sym" is similar to it.
         mass = np.where(degree > 0, degree, 1.0)
-        options = {"normalization": None, "node_mass": torch.from_numpy(mass.astype(precision))}
+        options = {"normalization": None, "node_mass": torch.from_numpy(mass.astype(dtype))}
         root = np.sqrt(mass)[:, None] if normalization == "sym" else None
     x = x.tocsc() if issparse(x) else x
     out = [np.empty(x.shape, dtype) for _ in times]
 
-    def fill(genes: slice) -> None:
-        """A block of columns of all results; what it takes in between is freed at its end."""
+    for first in range(0, x.shape[1], BLOCK):
+        genes = slice(first, first + BLOCK)
         block = x[:, genes].toarray() if issparse(x) else np.asarray(x[:, genes])
-        signal = as_float("x", block).astype(precision, copy=False)
-        signal = signal if root is None else signal / root.astype(precision)
+        signal = as_float("x", block)
+        signal = signal if root is None else signal / root.astype(dtype)
         heated = heat_diffusion(torch.from_numpy(signal), structure, weight, t, **options)
         for each, result in zip(out, heated, strict=True):
             each[:, genes] = result.numpy() if root is None else result.numpy() * root
-
-    for first in range(0, x.shape[1], BLOCK):
-        fill(slice(first, min(first + BLOCK, x.shape[1])))
     return out
 
 

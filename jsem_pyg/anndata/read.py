@@ -20,7 +20,7 @@ _FIX = "To fix this, run scanpy.pp.pca(adata) and scanpy.pp.neighbors(adata)."
 
 
 def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
-    """An AnnData to write to: the object itself, or a copy in memory."""
+    """Return an AnnData to write to: the object itself, or a copy in memory."""
     kind = import_optional("anndata", "jsem_pyg.anndata").AnnData
     check_instance(name, adata, kind, "an AnnData")
     check_bool("copy", copy)
@@ -37,9 +37,9 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
 
 
 def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
-    """The weights of the neighbour graph: symmetric, non-negative, in float64.
+    """Read the weights of the neighbour graph: symmetric, non-negative, in float64.
 
-    That of scanpy's `obsp`, or where there is none, one of `obsm["X_pca"]`.
+    They are scanpy's in `obsp`; without them, neighbours are found in `obsm["X_pca"]`.
     """
     if neighbors_key is not None:
         check_text("neighbors_key", neighbors_key)
@@ -64,24 +64,18 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
             "Expected 'adata' to have neighbours in obsp['connectivities'], or obsm['X_pca'] to "
             f"find them in (got obsp {sorted(adata.obsp)}, obsm {sorted(adata.obsm)}). {_FIX}"
         )
-    # Some that are lost, or that 'neighbors_key' would name.
-    others = [each for each, kept in adata.uns.items() if _is_neighbors(kept)]
-    lost = f", where uns[{name!r}] has them in {key!r}" if entry else ""
-    if others and not entry:
-        lost = f"['connectivities'] (neighbors_key={others[0]!r} names others)"
-    level = logging.WARNING if lost else logging.INFO
     logger.log(
-        level, "no neighbours in obsp%s: found %d for each cell in X_pca", lost, NUM_NEIGHBORS
+        logging.WARNING if entry or len(adata.obsp) else logging.INFO,
+        "no neighbours in obsp[%r] (obsp has %s; neighbors_key names others): found %d for each "
+        "cell in X_pca",
+        key,
+        sorted(adata.obsp),
+        NUM_NEIGHBORS,
     )
     points = torch.from_numpy(read_rep(adata, PCA))
     (row, col), weight = knn_graph(points, NUM_NEIGHBORS, "l2", progress=False)
     shape = (adata.n_obs, adata.n_obs)
     return coo_matrix((weight.double().numpy(), (row.numpy(), col.numpy())), shape).tocsr()
-
-
-def _is_neighbors(entry: Any) -> bool:
-    """Whether an entry of uns is what scanpy.pp.neighbors writes."""
-    return isinstance(entry, Mapping) and "connectivities_key" in entry
 
 
 def _check_graph(given: Any, name: str) -> csr_matrix:
@@ -101,7 +95,7 @@ def _check_graph(given: Any, name: str) -> csr_matrix:
 def read_rep(
     adata: Any, key: str | None = PCA, name: str = "use_rep", owner: str = "adata"
 ) -> np.ndarray:
-    """Coordinates of the cells, [N, D] of `obsm`, in float32 or float64, finite and contiguous.
+    """Read coordinates of the cells, [N, D] of `obsm`, in float32 or float64.
 
     `name` is the argument that names them, `owner` the one that has them.
     """
@@ -124,7 +118,7 @@ def read_rep(
 
 
 def read_expression(adata: Any, layer: str | None = None) -> Any:
-    """The matrix X or a layer, in memory, sparse or dense as it is; counts are warned of."""
+    """Read the matrix X or a layer into memory, sparse or dense as it is; warn of counts."""
     if layer is not None:
         check_text("layer", layer)
         if layer not in adata.layers:
@@ -174,13 +168,13 @@ def check_finite_numbers(name: str, x: Any) -> None:
 
 
 def as_float(name: str, x: np.ndarray) -> np.ndarray:
-    """A dense array in float64 where it has as many digits, else in float32; contiguous."""
+    """Return a dense array in float64 if it has 64 bits, else in float32."""
     check_finite_numbers(name, x)
     return np.ascontiguousarray(x, dtype=precision_of(x.dtype))
 
 
 def precision_of(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """What numbers of a type are computed in: float64 from 64 bits on, else float32."""
+    """Return the type to compute in: float64 for numbers of 64 bits, else float32."""
     return np.float64 if dtype.kind == "f" and dtype.itemsize >= 8 else np.float32
 
 

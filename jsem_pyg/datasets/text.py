@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,18 +126,6 @@ def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
     if not folder.is_dir():
         return str(model)
     running = hashlib.sha256()
-    for path in _files(folder):
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         running.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n"))
     return running.hexdigest()
-
-
-def _files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """The files of a folder, also of folders that are links, in order."""
-    here = folder.resolve()
-    if here in above:  # a link back
-        return
-    for path in sorted(folder.iterdir()):
-        if path.is_dir():
-            yield from _files(path, (*above, here))
-        elif path.is_file():
-            yield path

@@ -112,8 +112,8 @@ class WordFeatures:
         embedding = unit_rows(x.float())
         if self.weight == 0:
             return embedding
-        words = self.weight * self.transform(texts).double()  # of any weight, which MPS has not
-        return unit_rows(torch.cat([embedding.cpu().double(), words], dim=1)).float().to(x.device)
+        words = self.weight * self.transform(texts).to(x.device)
+        return unit_rows(torch.cat([embedding, words], dim=1))
 
     def state(self) -> dict[str, Any]:
         """The fitted state: words, their inverse document frequencies and columns.

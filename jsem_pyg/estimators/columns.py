@@ -1,4 +1,4 @@
-"""Columns of numbers, each in its own unit: which metric they take, and how they are scaled."""
+"""Choose a metric and scales for columns of numbers, which may have different units."""
 
 import logging
 import math
@@ -28,25 +28,24 @@ def check_columns(metric: str, scale: str | None) -> None:
 
 
 def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
-    """Metric of "auto": "l2" for at most 50 columns, except for rows of length one."""
+    """Return the metric; "auto" is "l2" for up to 50 columns unless rows have length one."""
     if metric != "auto":
         return metric
     if is_reduced or x.shape[1] > MOST_COLUMNS:
         return "cosine"
-    with np.errstate(over="ignore"):
-        length = np.linalg.norm(x, axis=1)
-    chosen = "cosine" if np.allclose(length, 1, atol=1e-3) else "l2"
+    has_unit_rows = np.allclose(np.linalg.norm(x, axis=1), 1, atol=1e-3)
+    chosen = "cosine" if has_unit_rows else "l2"
     logger.info("metric=%r, for %d columns", chosen, x.shape[1])
     return chosen
 
 
 def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | None:
-    """Divisors [D] of the columns of x [N, D], or None.
+    """Return what to divide the columns of x [N, D] by, [D], or None.
 
     "auto" is "robust" under "l2" if the columns have different units: neighbouring values of one
-    lie thirty times farther apart than those of another. Whole columns may differ by more, since
-    groups may lie far apart along one of them. Columns that are not correlated, such as principal
-    components, keep their scale, which means something.
+    lie thirty times farther apart than neighbouring values of another. Whole columns may differ by
+    more, since groups may lie far apart along one of them. Columns that are not correlated, such as
+    principal components, keep their scale: it means something.
     """
     if scale is None or (scale == "auto" and metric != "l2"):
         return None
@@ -58,7 +57,7 @@ def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | 
 
 
 def _units_differ(x: np.ndarray) -> bool:
-    """True if columns of x [N, D] are in different units, wherever zero and the groups lie."""
+    """Tell whether columns of x [N, D] are in different units, wherever zero and the groups lie."""
     unit = spread(x, robust=False)
     x = (x - np.median(x, axis=0)) / unit
     x, unit = x[:, x.std(0) > 0], unit[x.std(0) > 0]
@@ -73,20 +72,18 @@ def _units_differ(x: np.ndarray) -> bool:
 
 
 def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
-    """The spread [D] of columns, > 0: the interquartile range of a normal distribution, or std.
+    """The spread [D] of columns, > 0: interquartile range over 1.35, or standard deviation.
 
-    One for a column whose entries differ by rounding alone.
+    It is one for a column whose entries differ by rounding only.
     """
     limits, x = np.finfo(x.dtype), x.astype(np.float64)
-    largest = np.abs(x).max(0)
-    exponent = np.frexp(largest)[1]  # so that no square under- or overflows
-    deviation = np.ldexp(np.ldexp(x, -exponent).std(0), exponent)
+    deviation = x.std(0)
     if robust:
         low, high = np.quantile(x, [0.25, 0.75], axis=0)
         differ = high - low > limits.eps * np.maximum(np.abs(low), np.abs(high))
         deviation = np.where(differ, (high - low) / NORMAL_IQR, deviation)
-    is_constant = (np.ptp(x, axis=0) <= limits.eps * largest) | (deviation < limits.tiny)
-    return np.where(is_constant, 1.0, deviation)
+    is_constant = np.ptp(x, axis=0) <= limits.eps * np.abs(x).max(0)
+    return np.where(is_constant | (deviation < limits.tiny), 1.0, deviation)
 
 
 def name_by_columns(

@@ -10,15 +10,16 @@ import torch.nn.functional as F
 from sklearn.base import ClusterMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from .._checks import check_positive_int
 from .._files import as_path
 from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
-from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels
 from ..training.spectral_clusters import SpectralClusters, is_better
+from ..training.training_graph import TrainingGraph
 from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
@@ -27,12 +28,8 @@ from .fitted_graph import FittedGraph
 logger = logging.getLogger(__name__)
 
 _KIND = "fitted clusterer"
-# What a file keeps of the fitted attributes.
-_ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = (
-    *("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_"),
-    *("n_neighbors_", "n_features_in_", "metric_"),
-)
+# What a file keeps of the fitted attributes, besides arrays.
+_VALUES = ("n_neighbors_", "n_features_in_", "metric_", "by_graph_", "cluster_names_", "curve_")
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
@@ -60,21 +57,17 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. Where you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
-            50 columns unless rows have length one, "cosine" for embeddings.
-        scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
-            standard deviation), None, or "auto": "robust" for "l2" if the columns have different
-            units (neighbouring values of one lie thirty times farther apart than of another).
+        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
+        scale: what columns are divided by: "robust", "standard", None or "auto", see there.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         max_clusters: the largest number that "auto" tries.
-        n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
+        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of k-means, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
-            libraries take beyond.
+        n_jobs: how many threads, -1 for all, or None, see :class:`HeatDiffusion`.
 
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
@@ -85,15 +78,14 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        tree_: a :class:`ClusterTree`: the levels that "auto" found, that which is taken first, and
-            clusterings into every other number; of a given number, it and what it merges into.
+        tree_: a :class:`ClusterTree`: the levels that "auto" found, the one that is taken first,
+            and clusterings into every other number; for a given number, it and what it merges into.
         cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
             income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None: interquartile ranges over 1.35,
-            which of a normal distribution is the standard deviation.
+        scale_: what the columns are divided by, [D], or None.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, if all are strings.
@@ -124,15 +116,17 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.scale = scale
-        self.t = t
-        self.kernel = kernel
         self.max_clusters = max_clusters
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(
+            n_neighbors,
+            metric=metric,
+            scale=scale,
+            t=t,
+            kernel=kernel,
+            n_components=n_components,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the clusters of X.
@@ -146,67 +140,71 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             ValueError: if X or a parameter does not fit, or fewer points differ than `n_clusters`.
         """
         check_positive_int("max_clusters", self.max_clusters)
-        if not self._is_auto:
+        is_auto = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
+        if not is_auto:
             check_positive_int("n_clusters", self.n_clusters, " or 'auto'")
+        largest = self.max_clusters if is_auto else int(self.n_clusters)
         with self._threads(X):
-            graph, seed, _ = self._fit_graph(X)
-            largest = self.max_clusters if self._is_auto else int(self.n_clusters)
-            if not self._is_auto and largest > graph.num_different:
+            self._fit_graph(X)
+            graph = self._graph.graph
+            if not is_auto and largest > self._graph.num_different:
                 raise ValueError(
                     "Expected 'n_clusters' to be at most the number of points that differ (got "
-                    f"{largest} for {graph.num_different} of {len(graph.graph.x)} points)."
+                    f"{largest} for {self._graph.num_different} of {len(graph.x)} points)."
                 )
-            modes = SpectralClusters(graph.graph, largest, seed)
-            chosen, finest = self._choose_levels(graph, seed, modes)
-            fitted = [self._fit_level(graph, seed, level, modes) for level in reversed(chosen)]
-            edges = graph.graph.structure, graph.data.edge_weight
-            self.tree_ = ClusterTree(fitted[::-1], *edges, finest)
+            modes = SpectralClusters(graph, largest, self._seed)
+            levels, finest, self.curve_ = [Level(largest, 1.0)], None, None
+            if is_auto:
+                chosen, labels = choose_levels(graph, largest, seed=self._seed, modes=modes)
+                levels, self.curve_ = chosen.levels, chosen.curve
+                finest = labels.unique(return_inverse=True)[1].numpy()  # numbers without gaps
+            # The first level comes last: what is fitted last predicts.
+            fitted = [self._fit_level(level, modes) for level in reversed(levels)]
+            self.tree_ = ClusterTree(fitted[::-1], *self._graph.edges, finest)
         self.cluster_names_ = None
         if hasattr(self, "feature_names_in_") and self.reducer_ is None:
-            x = graph.graph.x.numpy()
+            x = graph.x.numpy()
             self.cluster_names_ = name_by_columns(x, self.labels_, self.feature_names_in_)
         self._is_fitted = True
         return self
 
+    def _fit_level(self, level: Level, modes: SpectralClusters) -> ClusterLevel:
+        """Find the clusters of one level, by self-training or by spectral clustering."""
+        count = level.num_classes
+        trained = self._self_train(count)
+        if 1 < count <= modes.largest:
+            spectral = modes.labels(count)
+            loses_some = len(trained.unique()) < count
+            if loses_some or is_better(spectral, trained, self._graph.graph):
+                self._take_instead(F.one_hot(spectral, count))
+        self._place_clusters()
+        if self.n_clusters_ < count:
+            logger.warning("%d of %d clusters have no point left.", count - self.n_clusters_, count)
+        return ClusterLevel(self.n_clusters_, level.persistence, self.labels_.copy())
+
+    def _place_clusters(self) -> None:
+        """Number the clusters that have points, and keep their probabilities."""
+        self._classes, labels = self._field.p.argmax(-1).unique(return_inverse=True)
+        self.n_clusters_ = len(self._classes)
+        self.labels_ = labels.numpy()
+        self._of_nodes = self._of_clusters(self._field.p)
+        self.probabilities_ = self._of_nodes.numpy().copy()
+
+    def _of_clusters(self, p: Tensor) -> Tensor:
+        """The probabilities [N, n_clusters_] of clusters that have points."""
+        return p if len(self._classes) == p.size(1) else normalize_rows(p[:, self._classes])
+
+    def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
+        return self._of_clusters(super()._at(x, neighbor, weight))
+
     def cut(self, n_clusters: int | None = None, *, min_size: int | None = None) -> np.ndarray:
-        """The clusters [N] of another number or size, without fitting: :meth:`ClusterTree.cut`."""
+        """Cut the tree into clusters [N] of another number or size: :meth:`ClusterTree.cut`."""
         check_is_fitted(self)
         return self.tree_.cut(n_clusters, min_size=min_size)
-
-    def _fit_level(
-        self, graph: FittedGraph, seed: int, level: Level, modes: SpectralClusters
-    ) -> ClusterLevel:
-        """Find the clusters of one level; what is fitted last is what the estimator predicts."""
-        count = level.num_classes
-
-        def spectral(labels: torch.Tensor) -> torch.Tensor | None:
-            if not 1 < count <= modes.largest:
-                return None
-            found, has_lost = modes.labels(count), len(labels.unique()) < count
-            takes = has_lost or is_better(found, labels, graph.graph)
-            return F.one_hot(found, count) if takes else None
-
-        p = self._train(graph, seed, count, spectral)
-        kept, labels = p.argmax(-1).unique(return_inverse=True)
-        if len(kept) < count:
-            logger.warning("%d of %d clusters have no point left.", count - len(kept), count)
-        self._classes = kept
-        self.n_clusters_ = len(kept)
-        self.labels_ = labels.numpy()
-        self.probabilities_ = self._of_classes(p).numpy()
-        return ClusterLevel(len(kept), level.persistence, self.labels_.copy())
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable cluster [M] of each point [M, D], by itself."""
         return self.predict_proba(X).argmax(1)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Cluster probabilities `[M, n_clusters_]` of points [M, D], each by itself.
-
-        Raises:
-            ValueError: if X does not fit to what was fitted.
-        """
-        return self._of_classes(self._probabilities(X)).numpy()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was fitted to one file of tensors and plain values, with a hash of all.
@@ -231,30 +229,23 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             True
         """
         check_is_fitted(self)
-        path = as_path("path", path)
+        graph, tree = self._graph.graph, self.tree_
         names = getattr(self, "feature_names_in_", None)
-        reducer = None if self.reducer_ is None else torch.from_numpy(self.reducer_.components_)
-        tree = {
+        content = {
             "parameters": self.get_params(deep=False),
+            "values": {name: getattr(self, name) for name in _VALUES},
+            "feature_names_in_": None if names is None else [str(name) for name in names],
+            "reducer": None if self.reducer_ is None else _tensor(self.reducer_.components_),
+            "scale": None if self.scale_ is None else _tensor(self.scale_),
             "kernel": self._graph.kernel,  # parameters may have been set since
             "seed": self._seed,
-            "x": self._graph.graph.x,
+            "graph": (graph.x, graph.edge_index, graph.edge_weight),
             "model": dict(self._model.state_dict()),
             "q": self._q,
-            "p": self._of_nodes,
-            "classes": self._classes,
-            "levels": [
-                (level.n_clusters, level.persistence, torch.from_numpy(level.labels))
-                for level in self.tree_.levels
-            ],
-            "finest": torch.from_numpy(self.tree_.finest),
-            "reducer": reducer,
-            "scale": None if self.scale_ is None else torch.from_numpy(self.scale_),
-            "feature_names_in_": None if names is None else [str(name) for name in names],
-            "arrays": {name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS},
-            "values": {name: getattr(self, name) for name in _VALUES},
+            "levels": [(n, share, _tensor(labels)) for n, share, labels in tree.levels],
+            "finest": _tensor(tree.finest),
         }
-        save_tree(path, _KIND, "clusterer", tree)
+        save_tree(as_path("path", path), _KIND, "clusterer", content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -264,51 +255,35 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             OSError: if the file cannot be read.
             ValueError: if it is damaged, of another kind, or of another version.
         """
-        tree = load_tree(as_path("path", path), _KIND)
-        self = cls(**tree["parameters"])
-        for name, array in tree["arrays"].items():
-            setattr(self, name, array.numpy())
-        for name, value in tree["values"].items():
+        content = load_tree(as_path("path", path), _KIND)
+        self = cls(**content["parameters"])
+        for name, value in content["values"].items():
             setattr(self, name, value)
-        if tree["feature_names_in_"] is not None:
-            self.feature_names_in_ = np.array(tree["feature_names_in_"], dtype=object)
-        x, q = tree["x"], tree["q"]
-        self._dtype, self._seed = x.dtype, tree["seed"]
-        self._classes, self._of_nodes = tree["classes"], tree["p"]
-        self.scale_ = None if tree["scale"] is None else tree["scale"].numpy()
+        if content["feature_names_in_"] is not None:
+            self.feature_names_in_ = np.array(content["feature_names_in_"], dtype=object)
         self.reducer_ = None
-        if tree["reducer"] is not None:
+        if content["reducer"] is not None:
             self.reducer_ = TruncatedSVD(self.n_components)
-            self.reducer_.components_ = tree["reducer"].numpy()
+            self.reducer_.components_ = content["reducer"].numpy()
             self.reducer_.n_features_in_ = self.n_features_in_
-        with torch.random.fork_rng(devices=[]):  # initial weights, which are drawn for nothing
+        self.scale_ = None if content["scale"] is None else content["scale"].numpy()
+        self._seed = content["seed"]
+        x, edge_index, edge_weight = content["graph"]
+        self._graph = FittedGraph(x, self.n_neighbors_, self.metric_, content["kernel"], self._seed)
+        # The same edges, wherever ties fall now.
+        self._graph.graph = TrainingGraph(x, edge_index, edge_weight)
+        q = content["q"]
+        with torch.random.fork_rng(devices=[]):  # initial weights are drawn
             model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
-        model.load_state_dict(tree["model"])
-        edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
-        graph = FittedGraph(x, self.n_neighbors_, self.metric_, tree["kernel"], self._seed)
-        structure = GraphStructure(edges[0], len(x))
-        self._place_classes(graph, model, q, structure, edges[1], self.by_graph_)
-        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]
-        self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
+        model.load_state_dict(content["model"])
+        self._diffuse(model, q, self.by_graph_)
+        self._place_clusters()
+        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in content["levels"]]
+        finest = content["finest"].numpy()
+        self.tree_ = ClusterTree(levels, *self._graph.edges, finest)
         self._is_fitted = True
         return self
 
-    @property
-    def _is_auto(self) -> bool:
-        return isinstance(self.n_clusters, str) and self.n_clusters == "auto"
 
-    def _choose_levels(
-        self, graph: FittedGraph, seed: int, modes: SpectralClusters
-    ) -> tuple[list[Level], np.ndarray | None]:
-        """The numbers to fit, the first for good, and a finer clustering [N] than all of them."""
-        self.curve_ = None
-        if self._is_auto:
-            chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed, modes=modes)
-            self.curve_ = chosen.curve
-            # Without numbers that no point has.
-            return chosen.levels, finest.unique(return_inverse=True)[1].numpy()
-        return [Level(int(self.n_clusters), 1.0)], None
-
-    def _of_classes(self, p: torch.Tensor) -> torch.Tensor:
-        """The probabilities of clusters that have points."""
-        return p if len(self._classes) == p.size(1) else normalize_rows(p[:, self._classes])
+def _tensor(array: np.ndarray) -> Tensor:
+    return torch.from_numpy(array)

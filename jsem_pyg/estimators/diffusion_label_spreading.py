@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
 
 from .._checks import check_unmasked
 from ..training.label_spreading import reached_by, spread_labels
@@ -37,20 +38,16 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
-            50 columns unless rows have length one, "cosine" for embeddings.
-        scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
-            standard deviation), None, or "auto": "robust" for "l2" if the columns have different
-            units (neighbouring values of one lie thirty times farther apart than of another).
+        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
+        scale: what columns are divided by: "robust", "standard", None or "auto", see there.
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
-        n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
+        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
-            libraries take beyond.
+        n_jobs: how many threads, -1 for all, or None, see :class:`HeatDiffusion`.
 
     Attributes:
         classes_: [C] the classes, sorted.
@@ -64,8 +61,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         t_: how long probabilities diffuse.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None: interquartile ranges over 1.35,
-            which of a normal distribution is the standard deviation.
+        scale_: what the columns are divided by, [D], or None.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, if all are strings.
@@ -93,25 +89,21 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             TypeError: if a parameter is of the wrong type.
             ValueError: if X, y or a parameter does not fit, or no label is known.
         """
-        y = _keep_numbers(y)
-        _check_none_missing(y)
+        y = _as_labels(y)
         with self._threads(X):
-            graph, seed, y = self._fit_graph(X, y)
+            y = self._fit_graph(X, y)
+            graph = self._graph.graph
             known = _is_known(y)
             self.classes_, number = np.unique(y[known], return_inverse=True)
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
-            count = len(self.classes_)
-
-            def spread(found: torch.Tensor) -> torch.Tensor | None:
-                p = spread_labels(graph.graph, labels, count)
-                takes = is_better(p.argmax(-1), found, graph.graph)
-                return keep_known(p, labels) if takes else None
-
-            self._train(graph, seed, count, spread, labels)
-            self._reached = reached_by(labels >= 0, graph.graph)
+            trained = self._self_train(len(self.classes_), labels)
+            spread = spread_labels(graph, labels, len(self.classes_))
+            if is_better(spread.argmax(-1), trained, graph):
+                self._take_instead(keep_known(spread, labels))
+            self._reached = reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
-            self._of_nodes = self._where(self._reached, self._of_nodes)
+            self._of_nodes = self._or_shares(self._reached, keep_known(self._field.p, labels))
         self.label_distributions_ = self._of_nodes.numpy().copy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         self._is_fitted = True
@@ -122,21 +114,37 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         likeliest = self.predict_proba(X).argmax(1)
         return self.classes_[likeliest]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities [M, C] of points [M, D], each by itself.
+    def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
+        # A point is reached if its nearest neighbour is, or if it has none.
+        reached = self._reached[neighbor[:, 0]] | (weight[:, 0] == 0)
+        return self._or_shares(reached, super()._at(x, neighbor, weight))
 
-        Raises:
-            ValueError: if X does not fit to what was fitted.
-        """
-        return self._probabilities(X).numpy()
-
-    def _at(self, x: torch.Tensor, neighbor: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        reached = self._reached[neighbor[:, 0]] | (weight[:, 0] == 0)  # that of the nearest
-        return self._where(reached, super()._at(x, neighbor, weight))
-
-    def _where(self, reached: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    def _or_shares(self, reached: Tensor, p: Tensor) -> Tensor:
         """Probabilities [N, C] where a label reaches [N]; elsewhere the shares of the labels."""
         return torch.where(reached[:, None], p, self._shares.to(p))
+
+
+def _as_labels(y: Any) -> Any:
+    """Labels of one kind as they are; text beside the number -1 as an array of objects.
+
+    NumPy would make text of -1 there, and scikit-learn floats of pandas' nullable integers.
+
+    Raises:
+        ValueError: if a label is masked, None or pandas.NA.
+    """
+    check_unmasked("y", y)
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    elif isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
+        y = np.array(y, dtype=object)
+    if isinstance(y, np.ndarray) and y.dtype == object:
+        for row, label in enumerate(y):
+            if label is None or type(label).__name__ == "NAType":
+                raise ValueError(
+                    f"Expected 'y' to hold -1 where a label is unknown (got {label!r} in row "
+                    f"{row})."
+                )
+    return y
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:
@@ -154,40 +162,11 @@ def _is_known(y: np.ndarray) -> np.ndarray:
     known = np.array([label != -1 for label in labels], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
-    text = next((each for each in y[known] if isinstance(each, str)), None)
-    other = next((each for each in y[known] if not isinstance(each, str)), None)
-    if text is not None and other is not None:
+    given = y[known].tolist()  # as a list: older scikit-learn refuses an array of objects
+    if len({isinstance(label, str) for label in given}) > 1:
         raise ValueError(
             "Expected the labels in 'y' to be all text, or all numbers, beside -1 for none (got "
-            f"{text!r} and {other!r})."
+            "both)."
         )
-    # As a list: older versions of scikit-learn refuse numbers in an array of objects.
-    check_classification_targets(y[known].tolist())
+    check_classification_targets(given)
     return known
-
-
-def _keep_numbers(y: Any) -> Any:
-    """Labels as they are: NumPy would make text of -1 and NaN beside strings.
-
-    And scikit-learn floats of pandas' nullable integers, large ones of which are then one class.
-    """
-    if hasattr(y, "to_numpy"):
-        return y.to_numpy()
-    is_plain = isinstance(y, list | tuple) and not any(isinstance(each, list) for each in y)
-    if not is_plain or len({isinstance(label, str) for label in y}) < 2:
-        return y
-    labels = np.empty(len(y), dtype=object)
-    labels[:] = y
-    return labels
-
-
-def _check_none_missing(y: Any) -> None:
-    """Raise a ValueError if a label is masked, None or pandas.NA, which cannot be compared."""
-    check_unmasked("y", y)
-    if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not np.iterable(y):
-        return
-    for row, label in enumerate(y):
-        if label is None or type(label).__name__ == "NAType":
-            raise ValueError(
-                f"Expected 'y' to hold -1 where a label is unknown (got {label!r} in row {row})."
-            )

@@ -4,17 +4,17 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from torch import Tensor
 
 from .._checks import check_nonnegative
 from ..diffusion import low_modes
-from .neighbor_estimator import NeighborEstimator
+from .neighbor_transformer import NeighborTransformer
 
 _ROUGHEST = 0.9  # the eigenvalue above which a mode says little of points between its nodes
 
 
-class DiffusionMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborEstimator):
+class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
     r"""Embeds points by the smoothest modes of their neighbour graph: a diffusion map.
 
     .. math::
@@ -101,8 +101,8 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborEs
         """
         check_nonnegative("t", self.t)
         with self._threads(X):
-            graph, seed, _ = self._fit_graph(X)
-            structure, weight = graph.graph.structure, graph.data.edge_weight
+            self._fit_graph(X)
+            structure, edge_weight = self._graph.edges
             constant = structure.num_components
             most = structure.num_nodes - constant
             if self.n_components > most:
@@ -110,41 +110,21 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborEs
                     f"Expected 'n_components' to be at most {most}, the number of modes that are "
                     f"not constant (got {self.n_components})."
                 )
-            count = self.n_components + constant
             value, mode = low_modes(
-                structure, count, weight.double(), normalization="rw", seed=seed
+                structure,
+                self.n_components + constant,
+                edge_weight.double(),
+                normalization="rw",
+                seed=self._seed,
             )
-            value, mode = value[constant:], mode[:, constant:] * len(mode) ** 0.5
-            self._modes = (mode * torch.exp(-float(self.t) * value)).to(self._dtype)
-        self._graph = graph
+        value, mode = value[constant:], mode[:, constant:] * len(mode) ** 0.5
         self.eigenvalues_ = value.numpy()
-        self._step = (1 - value).clamp(min=1 - _ROUGHEST).to(self._dtype)
-        self.embedding_ = self._modes.numpy().copy()  # which users may change
+        self._step = (1 - value).clamp(min=1 - _ROUGHEST).to(edge_weight.dtype)
         self._n_features_out = self.n_components
-        self._is_fitted = True
+        self._end_fit((mode * torch.exp(-float(self.t) * value)).to(edge_weight.dtype))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit to X and return its embedding: [N, C]."""
-        return self.fit(X, y).embedding_.copy()
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Embed points [M, D], each by its neighbours among the fitted ones: [M, C].
-
-        Raises:
-            ValueError: if X does not fit to what was fitted.
-        """
-        x = self._read_new(X)
-        with self._threads(X):
-            return self._graph.evaluate(x, self._modes, self._at).numpy()
-
-    def _at(self, _: torch.Tensor, neighbor: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         """The modes [m, C] at new points; zero at a point without neighbours."""
-        tiny = torch.finfo(weight.dtype).tiny
-        share = weight / weight.sum(1, keepdim=True).clamp(min=tiny)
-        return (share.unsqueeze(-1) * self._modes[neighbor]).sum(1) / self._step
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        share = weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
+        return (share.unsqueeze(-1) * self._of_nodes[neighbor]).sum(1) / self._step

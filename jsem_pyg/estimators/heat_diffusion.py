@@ -4,19 +4,18 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ..diffusion.inductive import heat_field
 from ..training import select_time
-from .neighbor_estimator import NeighborEstimator
+from .neighbor_transformer import NeighborTransformer
 
 _NORMALIZATION = "rw"  # takes means, of whatever degree
 
 
-class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
+class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
     r"""Smooths points along their neighbour graph: :math:`e^{-t \mathbf{L}} \mathbf{X}`.
 
     Every point becomes a mean of the points that heat reaches from it in the time t, itself and its
@@ -45,7 +44,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
             unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
-        n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
+        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
             reduction.
         n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
@@ -56,8 +55,8 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         t_: the time.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None: interquartile ranges over 1.35,
-            which of a normal distribution is the standard deviation.
+        scale_: what the columns are divided by, [D], or None: interquartile ranges over 1.35, the
+            standard deviation of a normal distribution.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: D, the number of columns of X.
         feature_names_in_: their names, if all are strings.
@@ -83,42 +82,26 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             ValueError: if X or a parameter does not fit.
         """
         with self._threads(X):
-            graph, seed, _ = self._fit_graph(X)
+            self._fit_graph(X)
+            graph = self._graph.graph
             if self.t == "auto":
-                self.t_ = select_time(graph.graph, normalization=_NORMALIZATION, seed=seed).t
+                self.t_ = select_time(graph, normalization=_NORMALIZATION, seed=self._seed).t
             else:
                 self.t_ = float(self.t)
             self._field = heat_field(
-                graph.graph.x,
-                graph.graph.structure,
-                graph.data.edge_weight,
-                self.t_,
-                normalization=_NORMALIZATION,
+                graph.x, *self._graph.edges, self.t_, normalization=_NORMALIZATION
             )
-        self._graph = graph
-        self.embedding_ = self._unscaled(self._field.heat).copy()  # which users may change
-        self._is_fitted = True
+        self._end_fit(self._field.heat)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit to X and return X diffused: [N, D]."""
-        return self.fit(X, y).embedding_.copy()
+    def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
+        return self._field.at(x, neighbor, weight)
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Diffuse points [M, D], each joined to the fitted graph by itself: [M, D].
-
-        Raises:
-            ValueError: if X does not fit to what was fitted.
-        """
-        x = self._read_new(X)
-        with self._threads(X):
-            return self._unscaled(self._graph.evaluate(x, self._field.heat, self._field.at))
-
-    def _unscaled(self, heat: Tensor) -> np.ndarray:
+    def _columns(self, result: Tensor) -> np.ndarray:
         """Columns in the units of X: heat flows in each column by itself, whatever its unit."""
         if self.scale_ is not None:
-            heat = heat * torch.from_numpy(self.scale_).to(heat.dtype)
-        return heat.numpy()
+            result = result * torch.from_numpy(self.scale_).to(result.dtype)
+        return result.numpy()
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns: those of X, or of the components that it was reduced to."""
@@ -126,8 +109,3 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         if self.reducer_ is not None:
             return self.reducer_.get_feature_names_out(input_features)
         return super().get_feature_names_out(input_features)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

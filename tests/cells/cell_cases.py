@@ -4,7 +4,7 @@ import numpy as np
 from lazily import Lazily
 from scipy.sparse import csr_matrix
 
-# scanpy may be missing, such as beside pandas 3, which it does not take yet.
+# scanpy may be missing.
 sc, anndata = Lazily("scanpy"), Lazily("anndata")
 
 

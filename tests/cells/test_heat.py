@@ -77,15 +77,6 @@ def test_half_precision_is_computed_in_float32(make):
     assert np.allclose(adata.layers["heat"], other.layers["heat"], atol=2e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-45, 1e-190, 1e60])
-def test_weights_that_float32_does_not_hold(scale):
-    adata, expected = made(), heat(made(), 2.0, copy=True).layers["heat"]
-    adata.obsp["connectivities"] = adata.obsp["connectivities"].astype(float) * scale
-    heat(adata, 2.0)
-    assert adata.layers["heat"].dtype == np.float32
-    assert np.allclose(adata.layers["heat"], expected, atol=1e-5)
-
-
 def test_blocks_of_genes_change_nothing(monkeypatch):
     whole = heat(made(), 1.5, copy=True).layers["heat"]
     monkeypatch.setattr(sys.modules["jsem_pyg.anndata.heat"], "BLOCK", 5)
@@ -149,7 +140,7 @@ def test_neighbours_of_another_name_are_told_of(caplog):
     sc.pp.neighbors(adata, n_neighbors=5, key_added="few")
     with caplog.at_level("WARNING", "jsem_pyg"):
         heat(adata, 1.0)
-    assert "obsp['connectivities'] (neighbors_key='few' names others): found 15" in caplog.text
+    assert "few_connectivities" in caplog.text
 
 
 def test_named_neighbours_and_results_in_files(tmp_path):

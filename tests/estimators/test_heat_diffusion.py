@@ -71,15 +71,6 @@ def test_auto_is_the_time_that_the_triplet_loss_likes():
     assert heat.t_ == chosen.t
 
 
-def test_what_comes_out_may_be_changed():
-    heat = HeatDiffusion(8, t=1.0)
-    out = heat.fit_transform(X)
-    known = out.copy()
-    out[:] = 0
-    heat.transform(X)[:] = 0
-    np.testing.assert_array_equal(heat.transform(X), known)
-
-
 def test_frames_come_out_of_frames():
     frame = pd.DataFrame(X, columns=list("abcdef"), index=range(5, NUM_FITTED + 5))
     heat = HeatDiffusion(8, t=1.0).set_output(transform="pandas").fit(frame)
