@@ -25,8 +25,7 @@ def test_the_next_piece_is_read_while_one_is_worked_on():
 
 
 def test_an_error_comes_in_its_turn():
-    found = []
+    pieces = read_ahead([2, 1, 0, 3], lambda piece: 1 / piece)
+    assert [next(pieces), next(pieces)] == [(2, 0.5), (1, 1.0)]
     with pytest.raises(ZeroDivisionError):
-        for piece, _ in read_ahead([2, 1, 0, 3], lambda piece: 1 / piece):
-            found.append(piece)
-    assert found == [2, 1]
+        next(pieces)
