@@ -1,20 +1,14 @@
 """Fingerprints of what a result depends on: texts that are the same in every process."""
 
 import dataclasses
-import datetime
 import enum
 import functools
 import hashlib
+import io
 import logging
-import operator
-import random
+import pickle
 import re
-from array import array
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
-from fractions import Fraction
-from pathlib import PurePath
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -31,22 +25,11 @@ from ._checks import tensor_of
 # These follow from the shapes of the weights; lazy modules fill them in at their first call.
 _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 
-_PLAIN = (str, bytes, bool, int, float, type(None))  # whose repr tells all
-_ATOMS: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, range, slice)
-_ATOMS += (enum.Enum, torch.dtype, type, FunctionType, Fraction, Decimal, PurePath)
-_ATOMS += (datetime.date, datetime.time, datetime.timedelta)
-_ATOMS += (operator.attrgetter, operator.itemgetter, operator.methodcaller)
+_ATOMS = (bool, int, float, complex, str, bytes, range, slice, enum.Enum, torch.dtype, type)
 
-# Objects whose content is not in public attributes, and what they hold.
-_HELD: dict[type, Callable[[Any], Any]] = {
-    SparseTensor: lambda matrix: (matrix.sizes(), *matrix.coo()),
-    torch.Generator: lambda generator: generator.get_state(),
-    np.random.Generator: lambda generator: generator.bit_generator.state,
-    np.random.RandomState: lambda generator: generator.get_state(),
-    random.Random: lambda generator: generator.getstate(),
-    deque: list,
-    array: list,
-}
+# Packages whose objects are known by a hash of what pickle would write. (Nothing is read back.)
+_PICKLED = {"array", "collections", "datetime", "decimal", "fractions", "numpy", "operator"}
+_PICKLED |= {"pandas", "pathlib", "random", "re"}
 
 # Known by their class alone: a program hangs on their attributes.
 _OPAQUE = (type, ModuleType, logging.Logger)
@@ -112,15 +95,15 @@ def _describe(
 
 
 def _text(value: Any) -> str:
-    """One line for a value without its parts."""
+    """Describe a value without its parts in one line."""
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # who writes 1 for 1.0 means the same
+        value = int(value)  # 1 and 1.0 mean the same
+    if isinstance(value, torch.Generator):
+        value = value.get_state()
     if isinstance(value, Tensor):
         return digest(value)
-    if isinstance(value, np.ndarray):
-        return _array_text(value)
-    if isinstance(value, re.Pattern):  # of which the text may be cut
-        return repr((value.pattern, value.flags))
+    if isinstance(value, np.ndarray) and value.dtype.isnative and value.dtype.char in "?bhilBfde":
+        return digest(tensor_of("array", value))
     if isinstance(value, set | frozenset):
         return repr(sorted(map(repr, value)))
     if isinstance(value, FunctionType):
@@ -131,40 +114,37 @@ def _text(value: Any) -> str:
         return f"{value.__module__}.{value.__qualname__}"
     if value is None or isinstance(value, _ATOMS):
         return str(value) if isinstance(value, enum.Enum) else repr(value)
+    if _is_pickled(value):
+        return f"{type(value).__qualname__} {_pickle_hash(value)}"
     if callable(value) and hasattr(value, "__qualname__"):  # a builtin function
         return str(value.__qualname__)
     return (getattr(value, "cls_to_become", None) or type(value)).__qualname__
 
 
-def _array_text(array: np.ndarray) -> str:
-    """The digest of numbers, or a hash of entries of any other type."""
-    if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.itemsize <= 8:
-        return digest(tensor_of("array", array))
-    content = array.tobytes()
-    if array.dtype.hasobject:  # of which those that are no plain value are parts
-        entries = array.ravel().tolist()
-        content = repr([each if isinstance(each, _PLAIN) else None for each in entries]).encode()
-    hashed = hashlib.blake2b(content, digest_size=8).hexdigest()
-    return f"{array.dtype} {list(array.shape)} {hashed}"
+def _is_pickled(value: Any) -> bool:
+    of_known = type(value).__module__.partition(".")[0] in _PICKLED
+    return of_known and not isinstance(value, Mapping)  # whose entries are parts
+
+
+def _pickle_hash(value: Any) -> str:
+    """Hash what pickle writes of a value; what cannot be written is known by its class alone."""
+    written = io.BytesIO()
+    pickler = pickle.Pickler(written, protocol=4)
+    pickler.fast = True  # the same bytes if equal parts are one object or several
+    try:
+        pickler.dump(value)
+    except Exception:  # whatever a class raises that cannot be pickled
+        return "of unknown content"
+    return hashlib.blake2b(written.getvalue(), digest_size=8).hexdigest()
 
 
 def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, BaseData):
         value = value.to_dict()
-    held = next((get for kind, get in _HELD.items() if isinstance(value, kind)), None)
-    if held is not None:
-        yield "held", held(value)
+    if isinstance(value, SparseTensor):
+        yield from enumerate((value.sizes(), *value.coo()))
     elif isinstance(value, Mapping):
         yield from value.items()
-    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
-        entries = enumerate(value.ravel().tolist())
-        yield from ((place, each) for place, each in entries if not isinstance(each, _PLAIN))
-    elif _is_of_pandas(value):
-        for name in ("index", "columns", "name"):
-            if hasattr(value, name):
-                part = getattr(value, name)
-                yield name, np.asarray(part) if hasattr(part, "__array__") else part
-        yield "values", np.asarray(getattr(value, "values", value))
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
     elif isinstance(value, functools.partial):
@@ -179,7 +159,7 @@ def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
         yield from _module_parts(value)
         if deep:
             yield "state", value.state_dict()
-    elif not isinstance(value, _OPAQUE) and (deep or _is_record(value)):
+    elif not isinstance(value, _OPAQUE) and not _is_pickled(value) and (deep or _is_record(value)):
         yield from _public(value).items()
 
 
@@ -221,14 +201,8 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if isinstance(value, functools.partial):
         return _is_plain([value.func, value.args, value.keywords])
-    kinds = (*_ATOMS, *_HELD, Tensor, np.ndarray, np.generic, re.Pattern, BuiltinFunctionType)
-    return value is None or isinstance(value, kinds) or _is_of_pandas(value)
-
-
-def _is_of_pandas(value: Any) -> bool:
-    """True for a table, a column, an index or an array of pandas, without importing pandas."""
-    packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}
-    return "pandas" in packages and hasattr(value, "__array__")
+    kinds = (*_ATOMS, Tensor, SparseTensor, torch.Generator, FunctionType, BuiltinFunctionType)
+    return value is None or isinstance(value, kinds) or _is_pickled(value)
 
 
 def _public(value: Any) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from jsem_pyg.partition import (
     save_parts,
     sum_gradients,
 )
-from jsem_pyg.partition.processes import ranks
 from jsem_pyg.testing import random_graph
 from jsem_pyg.training import fit
 
@@ -382,7 +381,6 @@ def model_of(seed):
 
 def lose(lost, rank):
     """The error of the others, and its time, where a process does not come."""
-    ranks._ROLL_CALL = timedelta(seconds=1)
     group = torch.distributed.new_group(timeout=timedelta(seconds=1))
     data, partition = random(torch.float64, 4)
     part = distribute(data, partition, group=group)

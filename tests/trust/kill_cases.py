@@ -18,7 +18,7 @@ from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
-from jsem_pyg.partition.files.memory import Budget
+from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint
 
@@ -118,7 +118,7 @@ class Digits(Build):
 class Diffusion:
     """From file to file, in many panels; nobody may lose one that was noted."""
 
-    name, files, writes = "diffuse_file", {"y.npy"}, 30
+    name, files, writes = "diffuse_file", {"y.npy"}, 13
 
     def __init__(self, source):
         self.path, self.edges = source / "x.npy", two_clusters(300).edge_index
@@ -126,7 +126,7 @@ class Diffusion:
 
     def run(self, folder):
         module = importlib.import_module("jsem_pyg.partition.files.diffuse_file")
-        module.choose_width = lambda limit, sizes, diffuse: Budget(sizes.unit, 30)
+        module.choose_sizes = lambda limit, flow: WorkSizes(flow.unit, 30)
         options = {"backend": "torch", "progress": False}
         diffuse_file(self.path, self.edges, folder / "y.npy", 2.0, **options)
         return {"y": torch.from_numpy(np.load(folder / "y.npy"))}
@@ -135,11 +135,7 @@ class Diffusion:
         if (folder / "y.npy").exists():
             np.load(folder / "y.npy")
             return 10**6
-        journal = folder / "y.npy.partial" / "journal.json"
-        if not journal.exists():
-            return 0
-        done = json.loads(journal.read_text())["progress"]
-        return sum(done[step] for step in ("gathered", "diffused", "scattered"))
+        return len(list((folder / "y.npy.partial").glob("result-*")))
 
 
 class Parts:

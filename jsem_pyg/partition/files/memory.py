@@ -6,105 +6,121 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+from .flow import ColumnFlow
+from .source import BLOCK
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-_PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?I?)B\s*", re.IGNORECASE)
-
-BLOCK = 4 << 20  # bytes: the most that is copied between a file and an array at once
+_PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?|[KMGT]I)B\s*", re.IGNORECASE)
 
 _EVERY = 0.002  # seconds between two looks
-_CACHE_LINE = 64  # bytes: kernels work on as many columns at least
 
 # Memory that is left free, as a share of the limit and in blocks that are copied: allocators take
 # more than is asked for.
 _SLACK, _BLOCKS = 0.02, 3
 
-
-class Sizes(NamedTuple):
-    """The sizes of the array."""
-
-    num_nodes: int
-    channels: int
-    scales: int
-    itemsize: int  # bytes of a number
-
-    @property
-    def unit(self) -> int:
-        """The fewest columns that are diffused together."""
-        return max(1, min(self.channels, _CACHE_LINE // self.itemsize))
-
-    @property
-    def column(self) -> int:
-        """The bytes of a column before it is diffused."""
-        return self.num_nodes * self.itemsize
+_LARGEST_STRIP = 16 * BLOCK
+_NO_LIMIT = 2**62  # bytes
 
 
-class Budget(NamedTuple):
-    """Sizes of reads and writes."""
+class WorkSizes(NamedTuple):
+    """How much is worked on at once."""
 
-    width: int  # columns that are diffused at once, a multiple of the unit unless all of them
+    width: int  # columns that are diffused, in whole units
     strip: int  # rows of all channels, in the copies before and after
 
 
-def choose_width(limit: int, sizes: Sizes, diffuse: Callable[[int], object]) -> Budget:
+def choose_sizes(limit: int, flow: ColumnFlow) -> WorkSizes:
     """Measure how many columns the limit allows.
 
-    While columns are diffused the next ones are in memory already, and the result of the last ones
-    is still there. The memory that diffusing takes beside them depends on the kernels, so it is
-    measured: for a single unit, then for as many columns as that surely allows.
+    The memory that diffusing takes depends on the kernels, so it is measured: for the fewest
+    columns, then for as many as that surely allows.
 
     Args:
         limit: the most bytes that the process may hold.
-        sizes: the sizes of the array.
-        diffuse: diffuses that number of columns, and forgets them; a few terms are enough.
+        flow: what diffuses columns.
 
     Raises:
         ValueError: if the limit does not even allow a unit; the message has the least limit.
     """
-    unit, beside = sizes.unit, sizes.unit * sizes.column * (1 + sizes.scales)
-    diffuse(unit)  # so that all that is prepared once is prepared
+    if not flow.num_nodes or not flow.channels:
+        return WorkSizes(1, 1)
+    unit = flow.unit
+    flow.try_out(unit)  # so that all that is prepared once is prepared
     held = resident_memory()
-    free = limit - held - int(_SLACK * limit) - _BLOCKS * BLOCK
-    needed = max(1, max(extra_memory(lambda: diffuse(unit)), beside) + beside)
-    if needed > free:
-        least = (held + needed + _BLOCKS * BLOCK) / (1 - _SLACK)
+    reserve = _BLOCKS * BLOCK
+    free = np.array([limit * (1 - _SLACK) - held - reserve, device_memory(flow.device)])
+    one = _needed(flow, unit)
+    if one[0] > free[0]:
+        least = (held + one[0] + reserve) / (1 - _SLACK)
         raise ValueError(
-            f"Expected 'memory' to be at least {in_words(1.01 * least)} for {sizes.num_nodes} "
+            f"Expected 'memory' to be at least {in_words(1.01 * least)} for {flow.num_nodes} "
             f"nodes (got {in_words(limit)}): {in_words(held)} are held already, by libraries, the "
-            f"graph and all else in this process, and {unit} columns, the fewest, "
-            f"take {in_words(needed)}."
+            f"graph and all else in this process, and {unit} columns, the fewest, take "
+            f"{in_words(one[0])}."
         )
-    units = free // needed
-    if 1 < units < sizes.channels / unit:  # more of them may share what is fixed
-        second = max(extra_memory(lambda: diffuse(units * unit)), units * beside)
-        each = beside + max(beside, (second - needed + beside) / (units - 1))
-        units += max(0, int((free - second - units * beside) / each))
+    if one[1] > free[1]:
+        raise ValueError(
+            f"Expected 'device' to have {in_words(one[1])} free, for {unit} columns of "
+            f"{flow.num_nodes} nodes (got {in_words(free[1])} on '{flow.device}')."
+        )
+    units = int((free // one).min())
+    if 1 < units < flow.channels / unit:  # more of them may share what is fixed
+        more = (_needed(flow, units * unit) - one) / (units - 1)
+        each = np.maximum(more, unit * _least(flow))
+        units = 1 + int(((free - one) // each).min())
     units -= units % min(units, torch.get_num_threads())  # as many for each thread
-    row = max(1, sizes.channels * sizes.itemsize)
-    return Budget(
-        max(1, min(sizes.channels, unit * units)), max(1, min(16 * BLOCK, free // 8) // row)
-    )
+    row = flow.channels * flow.dtype.itemsize
+    strip = int(min(_LARGEST_STRIP, free[0] / 8)) // row
+    return WorkSizes(min(flow.channels, unit * units), max(1, strip))
+
+
+def _least(flow: ColumnFlow) -> NDArray[Any]:
+    """[2] the bytes of a column that is read, the next one, and its result; on a device as well."""
+    column = flow.num_nodes * flow.dtype.itemsize
+    on_device = 0 if flow.device.type == "cpu" else column * (1 + flow.scales)
+    return np.array([column * (2 + flow.scales), max(1, on_device)])
+
+
+def _needed(flow: ColumnFlow, count: int) -> NDArray[Any]:
+    """[2] the bytes that diffusing `count` columns takes, in the process and on a device."""
+    read_ahead = np.array([count * flow.num_nodes * flow.dtype.itemsize, 0])
+    seen = extra_memory(lambda: flow.try_out(count), flow.device)
+    return np.maximum(np.array(seen) + read_ahead, count * _least(flow))
 
 
 def resident_memory() -> int:
-    """The bytes of this process that are in memory, shared libraries included."""
+    """Return the bytes of this process that are in memory, shared libraries included."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
-def extra_memory(work: Callable[[], object]) -> int:
-    """The most bytes that are in memory while `work` is called, beyond those before."""
+def device_memory(device: torch.device) -> int:
+    """Return the bytes that are free on a GPU, those that torch keeps for later included."""
+    if device.type != "cuda":
+        return _NO_LIMIT
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int((torch.cuda.mem_get_info(device)[0] + kept) * (1 - _SLACK))
+
+
+def extra_memory(work: Callable[[], object], device: torch.device) -> tuple[int, int]:
+    """Return the most bytes that `work` takes, in this process and on a GPU."""
     done, before = threading.Event(), resident_memory()
-    most = before
+    most, on_device = before, 0
 
     def look() -> None:
         nonlocal most
         while not done.wait(_EVERY):
             most = max(most, resident_memory())
 
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        on_device = torch.cuda.memory_allocated(device)
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
     try:
@@ -112,11 +128,13 @@ def extra_memory(work: Callable[[], object]) -> int:
     finally:
         done.set()
         watcher.join()
-    return most - before
+    if device.type == "cuda":
+        on_device = torch.cuda.max_memory_allocated(device) - on_device
+    return most - before, on_device
 
 
 def parse_memory(name: str, value: Any) -> int:
-    """A number of bytes, from an integer or from text such as "1GB", "512MB" or "1.5 GiB".
+    """Read a number of bytes, an integer or text such as "1GB", "512MB" or "1.5 GiB".
 
     Example:
         >>> parse_memory("memory", "1.5GB"), parse_memory("memory", "1KiB")
@@ -128,10 +146,9 @@ def parse_memory(name: str, value: Any) -> int:
     )
     if isinstance(value, str):
         found = _PATTERN.fullmatch(value)
-        unit = found.group(2).upper() if found else "I"
-        if found is None or unit == "I":
+        if found is None:
             raise ValueError(expected)
-        num_bytes = int(float(found.group(1)) * (_UNITS | _BINARY)[unit])
+        num_bytes = int(float(found.group(1)) * (_UNITS | _BINARY)[found.group(2).upper()])
     elif isinstance(value, Integral) and not isinstance(value, bool):
         num_bytes = int(value)
     else:
@@ -142,11 +159,11 @@ def parse_memory(name: str, value: Any) -> int:
 
 
 def in_words(num_bytes: float) -> str:
-    """A number of bytes with a unit.
+    """Write a number of bytes with a unit.
 
     Example:
         >>> in_words(1_234_567_890), in_words(5)
         ('1.23 GB', '5 B')
     """
-    unit = next((each for each in ("G", "M", "K") if num_bytes >= _UNITS[each]), "")
+    unit = next((name for name in ("G", "M", "K") if num_bytes >= _UNITS[name]), "")
     return f"{num_bytes / _UNITS[unit]:.3g} {unit}B"

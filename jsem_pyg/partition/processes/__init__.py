@@ -2,8 +2,7 @@
 
 :func:`distribute` and :func:`load_part` give a process its :class:`DistributedGraph`. `rows.py`
 cuts the rows out of the whole graph, `routes.py` lists which rows travel to which rank, `matrix.py`
-multiplies while they travel, and `ranks.py` is the process group, whose errors name the ranks that
-are missing. `saved_parts.py` keeps the parts in a folder.
+multiplies, and `ranks.py` is the process group. `saved_parts.py` keeps the parts in a folder.
 """
 
 from .distribute import distribute

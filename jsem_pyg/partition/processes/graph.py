@@ -7,14 +7,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from ..._checks import check_choice, check_symmetric
-from ...graph import GraphStructure
 from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
 from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
 from .ranks import Ranks
-from .routes import Halo, Routes, sum_over_ranks
+from .routes import Mirror, Routes, owner_of, sum_over_ranks
 from .rows import RowRecord
 
 
@@ -75,36 +74,42 @@ class DistributedGraph(GraphRows):
         return DistributedGraph(self.record.to(device), self.ranks, data.to(device))
 
     def _prepare(self, record: RowRecord) -> None:
-        """Slots: first those whose column is a row as well, then those that cross."""
-        n, low = self.num_nodes, int(record.begin[record.rank])
+        """Sort the edges into slots; columns are the rows of this process, then the halo."""
+        n, begin = self.num_nodes, record.begin
+        low = int(begin[record.rank])
         col = record.col - low
-        is_inner = (col >= 0) & (col < n)
-        inner = GraphStructure(torch.stack([record.row[is_inner], col[is_inner]]), n)
-        outside, at = torch.unique(record.col[~is_inner], return_inverse=True)
-        size = max(outside.numel(), 1)
-        key, crossing = torch.unique(record.row[~is_inner] * size + at, return_inverse=True)
+        is_outside = (col < 0) | (col >= n)
+        outside, at = torch.unique(record.col[is_outside], return_inverse=True)
+        col[is_outside] = n + at
+        size = max(n + outside.numel(), 1)
+        key, self._slot = torch.unique(record.row * size + col, return_inverse=True)
         row, col = key // size, key % size
-        halo = Halo(self.ranks, n, outside, record.begin, row, col)
-        # Only rows that have a neighbour elsewhere; a place among these for each.
-        compressed = torch.searchsorted(halo.rows, row)
-        count = torch.bincount(compressed)
-        self.inner, self.halo = inner, halo
-        self.pattern = HaloPattern(
-            inner.csr,
-            CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, compressed),
-            halo,
-            torch.cat([inner.row.long(), row]),
-            torch.cat([inner.col.long(), n + col]),
-        )
-        self.row, self.col, self.device = self.pattern.row, self.pattern.col, inner.device
-        self._slot = torch.empty_like(record.row)
-        self._slot[is_inner] = inner.slot.long()
-        self._slot[~is_inner] = inner.num_slots + crossing
-        has_one_each = self.row.numel() == self._slot.numel()
+        count = torch.bincount(row, minlength=n)
+        csr = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, row)
+        place = torch.cat([torch.arange(low, low + n, device=col.device), outside])[col]
+        self.row, self.col, self.device = row, col, col.device
+        self.halo = self._find_halo(row, place, outside, begin)
+        self.pattern = HaloPattern(csr, self.halo)
+        self._mirror = Mirror(self.ranks, row, place, begin)
+        # Both ends are here: each such slot, and the one of the other direction.
+        self._inner = (col < n).nonzero()[:, 0]
+        inner_row, inner_col = row[self._inner], col[self._inner]
+        self._inner_reverse = self._inner[(inner_col * size + inner_row).argsort()]
+        has_one_each = key.numel() == self.num_edges
         self._order = self._slot.argsort() if has_one_each else None  # the edge of each slot
-        # Of all processes, which send other values where edges are repeated.
+        # Of all processes, which send other values if edges are repeated.
         repeated = self.ranks.largest(torch.tensor([float(not has_one_each)]))
         self.has_repeated_edges = bool(repeated.item())
+
+    def _find_halo(self, row: Tensor, place: Tensor, outside: Tensor, begin: Tensor) -> Routes:
+        """Find what travels without asking: who holds a neighbour of a row needs that row too."""
+        size, n = self.ranks.size, max(self.num_nodes, 1)
+        owner = owner_of(place, begin)
+        crosses = owner != self.ranks.rank
+        wanted = torch.unique(owner[crosses] * n + row[crosses])
+        send = torch.bincount(wanted // n, minlength=size).tolist()
+        receive = torch.bincount(owner_of(outside, begin), minlength=size).tolist()
+        return Routes(self.ranks, self.num_nodes, wanted % n, send, receive)
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
@@ -120,10 +125,7 @@ class DistributedGraph(GraphRows):
 
     def symmetric(self, values: Tensor) -> Tensor:
         """[nnz] values in the slots -> the mean of both directions of every edge."""
-        num_inner = self.inner.num_slots
-        inner, crossing = values[:num_inner], values[num_inner:]
-        other = [inner.index_select(0, self.inner.reverse), self.halo.mirror(crossing)]
-        return (values + torch.cat(other)) / 2
+        return (values + self._mirror(values)) / 2
 
     def spread(self, values: Tensor) -> Tensor:
         """[n, ...] numbers of these nodes -> [n + h, ...]: those of the halo behind them."""
@@ -157,8 +159,9 @@ class DistributedGraph(GraphRows):
 
     def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Check edges between rows of this process; nothing is sent, so that no check can hang."""
-        slots = self.to_slots(values.detach())[: self.inner.num_slots]
-        check_symmetric(name, slots, slots.index_select(0, self.inner.reverse))
+        slots = self.to_slots(values.detach())
+        there, back = (slots.index_select(0, at) for at in (self._inner, self._inner_reverse))
+        check_symmetric(name, there, back)
 
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Operator:
         """See :class:`~jsem_pyg.graph.rows.GraphRows`; backends are "torch" and "reference"."""

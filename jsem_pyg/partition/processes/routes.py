@@ -1,4 +1,4 @@
-"""The rows that each process sends and receives, differentiable: fetching, and its transpose."""
+"""The values that each process sends and receives, differentiable: fetching, and its transpose."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .ranks import Pending, Ranks
+from .ranks import Ranks
 
 
 class Routes:
     """The rows that travel between the processes, the same at every call.
 
-    Rows `send_row` [s] go to the other ranks in turn, `send` of them to each; `receive` come from
-    each, h in all.
+    Args:
+        ranks: the process group.
+        num_rows: n, the rows of this process.
+        send_row: [s] the rows that go to the other ranks in turn.
+        send: how many of them go to each rank.
+        receive: how many rows come from each rank, h in all.
     """
 
     def __init__(
@@ -24,87 +28,72 @@ class Routes:
 
     @classmethod
     def to_places(cls, ranks: Ranks, begin: Tensor, places: Tensor) -> "Routes":
-        """The routes that bring rows of ascending places [h] here; every process names its own."""
-        owner = torch.searchsorted(begin, places, right=True) - 1
-        receive = torch.bincount(owner, minlength=ranks.size)
+        """Make the routes that bring rows of ascending places [h]; every process names its own."""
+        receive = torch.bincount(owner_of(places, begin), minlength=ranks.size)
         one_each = [1] * ranks.size
-        send = ranks.exchange(receive, one_each, one_each).wait()
-        wanted = ranks.exchange(places, receive.tolist(), send.tolist()).wait()
-        low, high = (int(each) for each in begin[ranks.rank : ranks.rank + 2])
+        send = ranks.exchange(receive, one_each, one_each)
+        wanted = ranks.exchange(places, receive.tolist(), send.tolist())
+        low, high = begin[ranks.rank : ranks.rank + 2].tolist()
         return cls(ranks, high - low, wanted - low, send.tolist(), receive.tolist())
 
-    def start_fetch(self, *values: Tensor) -> Pending:
-        """Start to send the rows of tensors [n, ...], side by side, to the ranks that need them.
-
-        `wait` returns the rows [h, ...] that arrive.
-        """
-        rows = [each.index_select(0, self.send_row) for each in values]
-        together = rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
-        return self.ranks.exchange(together, self.send, self.receive)
-
-    def collect(self, values: Tensor) -> Tensor:
-        """[h, ...] values of the rows that arrived -> sums [n, ...] over all copies of each row."""
-        found = self.ranks.exchange(values.contiguous(), self.receive, self.send).wait()
-        zeros = values.new_zeros(self.num_rows, *values.shape[1:])
-        return zeros.index_add(0, self.send_row, found)
+    def append(self, values: Tensor) -> Tensor:
+        """[n, ...] own rows -> [n + h, ...]: those that arrive behind them."""
+        found = self.ranks.exchange(values.index_select(0, self.send_row), self.send, self.receive)
+        return torch.cat([values, found])
 
     def spread(self, values: Tensor) -> Tensor:
-        """[n, ...] -> [n + h, ...]: own rows, then those that arrive; differentiable."""
-        return linear(values, self._append, self._take_back)
-
-    def _append(self, values: Tensor) -> Tensor:
-        return torch.cat([values, self.start_fetch(values).wait()])
+        """Do the same, differentiable."""
+        return linear(values, self.append, self._take_back)
 
     def _take_back(self, values: Tensor) -> Tensor:
-        return values[: self.num_rows] + self.collect(values[self.num_rows :])
+        """[n + h, ...] -> sums [n, ...] over all copies of each row: the transpose of `append`."""
+        there = values[self.num_rows :].contiguous()
+        found = self.ranks.exchange(there, self.receive, self.send)
+        return values[: self.num_rows].index_add(0, self.send_row, found)
 
 
-class Halo(Routes):
-    """Routes of the rows of the halo, and of slots that cross to the process of their reverse.
+class Mirror:
+    """Brings the values of slots (i, j) to the slots (j, i), in the process that holds row j.
 
-    The halo is at ascending places `outside` [h] in the order of the partition, in which the rows
-    of each process begin at `begin` [P + 1]. Crossing slots [nx] have a row and a column in
-    `outside`, and ascend by both.
+    Args:
+        ranks: the process group.
+        row: [nnz] the row of every slot, from zero.
+        place: [nnz] the place of its column; slots ascend by row, then place, within each process.
+        begin: [P + 1] the places where the rows of each process begin, and N.
     """
 
-    def __init__(
-        self, ranks: Ranks, num_rows: int, outside: Tensor, begin: Tensor, row: Tensor, col: Tensor
-    ) -> None:
-        owner = torch.searchsorted(begin, outside, right=True) - 1
-        owner_of_slot, size = owner[col], max(num_rows, 1)
-        # The graph is undirected: the process that holds a neighbour of a row also needs the row.
-        wanted = torch.unique(owner_of_slot * size + row)
-        send, receive, crossing = (
-            torch.bincount(each, minlength=ranks.size).tolist()
-            for each in (wanted // size, owner, owner_of_slot)
-        )
-        super().__init__(ranks, num_rows, wanted % size, send, receive)
-        self.rows = torch.unique(row)  # those with a neighbour elsewhere
-        # Slots are sent in the order of the slots of the other side: by its rows first.
-        self._crossing = crossing
-        self._swap_send = (col * size + row).argsort()
-        self._swap_receive = owner_of_slot.argsort(stable=True)
+    def __init__(self, ranks: Ranks, row: Tensor, place: Tensor, begin: Tensor) -> None:
+        owner = owner_of(place, begin)
+        self._ranks = ranks
+        # The graph is undirected: as many come from a process as go there.
+        self._count = torch.bincount(owner, minlength=ranks.size).tolist()
+        self._send = (place * (int(begin[-1]) + 1) + row).argsort()  # by the rows of the others
+        self._receive = owner.argsort(stable=True)
 
-    def swap(self, values: Tensor) -> Tensor:
-        """[nx] values in the crossing slots (i, j) -> the values of the slots (j, i) elsewhere."""
-        sent = values.index_select(0, self._swap_send)
-        found = self.ranks.exchange(sent, self._crossing, self._crossing).wait()
-        return torch.empty_like(values).scatter_(0, self._swap_receive, found)
+    def __call__(self, values: Tensor) -> Tensor:
+        """[nnz] -> [nnz], differentiable: the map is its own transpose."""
+        return linear(values, self._swap, self._swap)
 
-    def mirror(self, values: Tensor) -> Tensor:
-        """The same, differentiable: the map is its own transpose."""
-        return linear(values, self.swap, self.swap)
+    def _swap(self, values: Tensor) -> Tensor:
+        sent = values.index_select(0, self._send)
+        found = self._ranks.exchange(sent, self._count, self._count)
+        return torch.empty_like(values).scatter_(0, self._receive, found)
+
+
+def owner_of(places: Tensor, begin: Tensor) -> Tensor:
+    """Return the rank that holds each place."""
+    return torch.searchsorted(begin, places, right=True) - 1
 
 
 def sum_over_ranks(values: Tensor, ranks: Ranks) -> Tensor:
-    """The sum of a tensor over all processes; differentiable for the sum of all losses."""
+    """Add up a tensor over all processes; differentiable for the sum of all losses."""
     return linear(values, ranks.total, ranks.total)
 
 
 def linear(
     values: Tensor, apply: Callable[[Tensor], Tensor], transpose: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """A linear map between processes, differentiable any number of times by its transpose."""
+    """Apply a linear map between processes, differentiable any number of times by its transpose."""
     out: Tensor = _Linear.apply(values, apply, transpose)
     return out
 

@@ -1,6 +1,7 @@
 """As many columns as fit, by what diffusing them was seen to take; bytes in words."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,16 +9,15 @@ import torch
 
 from jsem_pyg.partition.files import memory
 from jsem_pyg.partition.files.memory import (
-    Sizes,
-    choose_width,
+    choose_sizes,
     extra_memory,
     in_words,
     parse_memory,
     resident_memory,
 )
 
-HELD, FIXED, TILE = 500_000_000, 100_000_000, 3  # bytes; copies of a column while it is diffused
-SIZES = Sizes(num_nodes=1_000_000, channels=512, scales=1, itemsize=4)
+HELD, FIXED, TILE = 500_000_000, 100_000_000, 4  # bytes; copies of a column while it is diffused
+COLUMN = 4_000_000  # bytes
 
 
 @pytest.mark.parametrize(
@@ -59,54 +59,68 @@ def test_memory_that_is_taken_for_a_while_is_seen():
             held += 1
 
     before = resident_memory()
-    assert 200e6 < extra_memory(work) < 400e6
+    assert 200e6 < extra_memory(work, torch.device("cpu"))[0] < 400e6
     assert resident_memory() < before + 100e6
     with pytest.raises(ZeroDivisionError):
-        extra_memory(lambda: 1 / 0)
+        extra_memory(lambda: 1 / 0, torch.device("cpu"))
 
 
 @pytest.fixture
-def kernel(monkeypatch):
-    """What is held, and what a kernel takes: something fixed, and so much for each column."""
+def make_flow(monkeypatch):
+    """A flow that takes something fixed, and as much for every column, and no time."""
     monkeypatch.setattr(memory, "resident_memory", lambda: HELD)
-    monkeypatch.setattr(memory, "extra_memory", lambda diffuse: diffuse())
+    monkeypatch.setattr(memory, "extra_memory", lambda work, device: work())
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    return lambda count: FIXED + TILE * SIZES.column * count
+
+    def make(channels=512, num_nodes=1_000_000, limit=None, device="cpu"):
+        def try_out(count):
+            assert limit is None or peak(count) <= limit
+            return FIXED + TILE * COLUMN * count, 2 * COLUMN * count
+
+        return SimpleNamespace(
+            num_nodes=num_nodes, channels=channels, scales=1, unit=min(16, channels),
+            dtype=torch.float32, device=torch.device(device), try_out=try_out,
+        )  # fmt: skip
+
+    return make
 
 
-def peak(width, kernel):
-    """With the next columns read ahead, and the result of the last ones behind."""
-    return HELD + kernel(width) + width * SIZES.column * (1 + SIZES.scales)
+def peak(width):
+    """With the next columns, which are read ahead."""
+    return HELD + FIXED + (TILE + 1) * COLUMN * width
 
 
 @pytest.mark.parametrize("giga", [1.02, 1.4, 2.0, 6, 12])
-def test_the_limit_is_kept_and_used(kernel, giga):
+def test_the_limit_is_kept_and_used(make_flow, giga):
     limit = int(giga * 1e9)
-
-    def watched(count):
-        assert peak(count, kernel) <= limit
-        return kernel(count)
-
-    width = choose_width(limit, SIZES, watched).width
+    width = choose_sizes(limit, make_flow(limit=limit)).width
     assert width % 16 == 0
-    assert peak(width, kernel) <= limit
+    assert peak(width) <= limit
     if width < 512:  # two more units would not fit
-        assert peak(width + 32, kernel) > 0.96 * limit
+        assert peak(width + 32) > 0.96 * limit
 
 
-def test_the_least_limit_is_named_and_enough(kernel):
+def test_the_memory_of_a_device_is_kept(make_flow, monkeypatch):
+    monkeypatch.setattr(memory, "device_memory", lambda device: 20 * 16 * COLUMN)
+    flow = make_flow(device="cuda")
+    assert choose_sizes(int(40e9), flow).width == 160  # of 320 columns, two copies
+    monkeypatch.setattr(memory, "device_memory", lambda device: COLUMN)
+    with pytest.raises(ValueError, match="'device' to have .* free"):
+        choose_sizes(int(40e9), flow)
+
+
+def test_the_least_limit_is_named_and_enough(make_flow):
     with pytest.raises(ValueError, match=r"'memory' to be at least") as error:
-        choose_width(900_000_000, SIZES, kernel)
+        choose_sizes(900_000_000, make_flow())
     amount, unit = re.search(r"at least ([\d.]+) ([MG])B", str(error.value)).groups()
     least = float(amount) * {"M": 1e6, "G": 1e9}[unit]
-    assert peak(16, kernel) < least < 1.1 * peak(16, kernel)
-    assert choose_width(int(least), SIZES, kernel).width == 16
+    assert peak(16) < least < 1.1 * peak(16)
+    assert choose_sizes(int(least), make_flow()).width == 16
 
 
-@pytest.mark.parametrize("channels", [0, 1, 3, 15, 16, 17, 100])
-def test_a_few_columns(kernel, channels):
-    budget = choose_width(int(40e9), SIZES._replace(channels=channels), kernel)
-    assert budget.width == max(1, channels)
-    assert budget.strip >= 1
-    nobody = Sizes(0, channels, 2, 8)
-    assert choose_width(int(10e9), nobody, lambda count: 0).width == max(1, channels)
+@pytest.mark.parametrize("channels", [1, 3, 17, 100])
+def test_a_few_columns(make_flow, channels):
+    sizes = choose_sizes(int(40e9), make_flow(channels))
+    assert sizes.width == channels
+    assert sizes.strip >= 1
+    assert choose_sizes(1, make_flow(channels, num_nodes=0)) == (1, 1)

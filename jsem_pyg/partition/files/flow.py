@@ -17,37 +17,49 @@ from ...diffusion.times import is_single, read_times
 from ...graph import GraphStructure
 from ...graph.prepare import GraphReader
 from ...operators import HeatOperator
-from .memory import Sizes
 from .source import Source
 
 Array = NDArray[Any]
 
 _READER = GraphReader(size=0)  # it remembers nothing
 _SHORT = 3  # terms: any number of them takes as much memory as these
+_CACHE_LINE = 64  # bytes: kernels work on as many columns at least
 
 
 class ColumnFlow(NamedTuple):
-    """Diffuses columns."""
+    """Diffuses columns of an array [N, D] at S times."""
 
     operator: HeatOperator
     coefficients: Tensor  # [K + 1, S, 1 or D]
-    sizes: Sizes
-    dtype: torch.dtype  # of the columns
+    num_nodes: int
+    channels: int
+    dtype: torch.dtype  # of the array
+    device: torch.device  # where columns are diffused
     has_scales: bool  # whether the result has an axis for them
+
+    @property
+    def scales(self) -> int:
+        """The number S of times."""
+        return self.coefficients.size(1)
+
+    @property
+    def unit(self) -> int:
+        """The fewest columns that are diffused together."""
+        return max(1, min(self.channels, _CACHE_LINE // self.dtype.itemsize))
 
     def diffuse(self, columns: slice, values: Array) -> Array:
         """Diffuse some columns [N, C] -> [S N, C]."""
-        x = torch.from_numpy(values)
-        with torch.no_grad():
-            out = sum_series(x, self.operator, self._of(columns))
-        return out.reshape(-1, values.shape[1]).numpy()
+        return self._sum(torch.from_numpy(values), self._of(columns))
 
     def try_out(self, count: int) -> None:
         """Diffuse `count` columns by a few terms, so that their memory can be measured."""
-        count = min(count, self.sizes.channels)
-        x = torch.ones(self.sizes.num_nodes, count, dtype=self.dtype)
+        x = torch.ones(self.num_nodes, count, dtype=self.dtype)
+        self._sum(x, self._of(slice(0, count))[:_SHORT])
+
+    def _sum(self, x: Tensor, coefficients: Tensor) -> Array:
         with torch.no_grad():
-            sum_series(x, self.operator, self._of(slice(0, count))[:_SHORT])
+            out = sum_series(x.to(self.device), self.operator, coefficients)
+        return out.reshape(-1, x.size(1)).cpu().numpy()
 
     def _of(self, columns: slice) -> Tensor:
         """The coefficients of some of the D channels."""
@@ -62,44 +74,45 @@ def column_flow(
     edge_weight: Tensor | None,
     conductance: Tensor | None,
     options: HeatOptions,
+    device: torch.device,
 ) -> tuple[ColumnFlow, Mapping[str, str]]:
-    """The flow, and a text for every argument on which the result depends.
+    """Make the flow, and a text for every argument on which the result depends.
 
     The graph itself is forgotten: the operator is all that is needed.
     """
     num_nodes, channels = source.shape
     dtype = torch.from_numpy(np.empty(0, source.dtype)).dtype
-    with as_argument("source", "x"):
+    with torch.no_grad(), as_argument("source", "x"):
         # A column stands for all of them: only type and shape of the signal matter here.
         column = torch.zeros(num_nodes, 1, dtype=dtype)
-        x = column.expand(num_nodes, channels)
-        times = read_times(_detached(t), x)
-        structure, weight = _READER.read(edge_index, column, _detached(edge_weight))
+        structure, weight = _READER.read(edge_index, column, edge_weight)
         check_instance("edge_index", structure, GraphStructure, "a whole graph")
-        assert isinstance(structure, GraphStructure)
         if conductance is not None:
-            conductance = _checked_conductance(conductance, structure.num_edges)
+            _check_conductance(conductance, structure.num_edges)
+        edges = torch.stack(structure.edges)
+        given = {"edge_index": edges, "edge_weight": weight, "conductance": conductance}
+        settings = {name: "None" if v is None else digest(v) for name, v in given.items()}
+        if device.type != "cpu":
+            structure = GraphStructure(edges.flip(0).to(device), num_nodes)
+            weight, conductance = (v if v is None else v.to(device) for v in (weight, conductance))
+        x = column.to(device).expand(num_nodes, channels)
+        times = read_times(t, x)
         operator = heat_operator(structure, weight, x, times, options, conductance)
         coefficients = series_coefficients(x, operator, times, options)
-    sizes = Sizes(num_nodes, channels, times.value.size(0), source.dtype.itemsize)
     has_scales = not is_single(t)
-    graph = structure.csr.rowptr, structure.csr.col, structure.slot
-    settings = {
+    settings |= {
         "source": source.fingerprint(),
         "t": f"{times.value.tolist()}{'' if has_scales else ' without an axis'}",
-        "edge_index": ", ".join(map(digest, graph)),
-        "edge_weight": "None" if weight is None else digest(weight),
-        "conductance": "None" if conductance is None else digest(conductance),
         **{name: repr(getattr(options, name)) for name in _OPTIONS},
     }
-    flow = ColumnFlow(operator, coefficients, sizes, dtype, has_scales)
+    flow = ColumnFlow(operator, coefficients, num_nodes, channels, dtype, device, has_scales)
     return flow, settings
 
 
 _OPTIONS = ("degree", "tol", "normalization", "backend")
 
 
-def _checked_conductance(conductance: Tensor, num_edges: int) -> Tensor:
+def _check_conductance(conductance: Tensor, num_edges: int) -> None:
     check_edge_vector("conductance", conductance, num_edges)
     check_finite("conductance", conductance)
     if bool(((conductance < 0) | (conductance > 1)).any()):
@@ -107,8 +120,3 @@ def _checked_conductance(conductance: Tensor, num_edges: int) -> Tensor:
         raise ValueError(
             f"Expected 'conductance' to lie in [0, 1] (got values from {low} to {high})."
         )
-    return conductance.detach()
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, Tensor) else value
