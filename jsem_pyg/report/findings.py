@@ -135,7 +135,7 @@ def _is_fitted(x: Tensor, fitted: Tensor, clusterer: DiffusionClusterer) -> bool
     """Return True if the clusterer reads x as the fitted points, but for rounding."""
     if x.shape != (len(fitted), clusterer.n_features_in_):
         return False
-    read = clusterer._to_tensor(x.detach().double().cpu().numpy(), fitted.dtype)
+    read = clusterer._read(x.detach().double().cpu().numpy())
     eps = max(torch.finfo(each.dtype).eps for each in (x, fitted))
     return bool(((read - fitted).abs() <= _ROUNDINGS * eps * fitted.abs().amax(0)).all())
 
