@@ -21,7 +21,7 @@ from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClas
 from jsem_pyg.training import FitResult, LabelTriplets, TripletLoss, Triplets, fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.history import EpochRow
-from jsem_pyg.training.triplet_training import epoch_bar
+from jsem_pyg.training.watching import epoch_bar
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
 
