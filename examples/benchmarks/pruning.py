@@ -98,7 +98,13 @@ def train(
     options = {"sketch_dim": CHANNELS if data.x.size(1) > CHANNELS else None, "seed": seed}
     began = time.perf_counter()
     result = fit(
-        model, data, epochs=args.epochs, lr=args.lr, callbacks=[count, *pruning], progress=False, **options
+        model,
+        data,
+        epochs=args.epochs,
+        lr=args.lr,
+        callbacks=[count, *pruning],
+        progress=False,
+        **options,
     )
     return result, time.perf_counter() - began, num_edges
 

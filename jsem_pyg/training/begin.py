@@ -122,8 +122,8 @@ def check_call(model: nn.Module, graph: TrainingGraph) -> None:
         remedy = f", or leave {without} out of 'data'" if without else ""
         raise TypeError(
             f"Expected 'model' to take the call model({', '.join(call)}) (got "
-            f"{type(model).__name__}, whose forward takes {signature}: {error}). To fix this error, "
-            f"add what is missing to its forward{remedy}."
+            f"{type(model).__name__}, whose forward takes {signature}: {error}). To fix this, add "
+            f"what is missing to its forward{remedy}."
         ) from error
 
 

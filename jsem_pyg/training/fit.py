@@ -1,11 +1,10 @@
 """Train a model: the loop over epochs, for training by triplets."""
 
 import dataclasses
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +20,12 @@ from .._checks import (
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
 from .begin import TripletOptions, begin_run
-from .history import EpochRow, FitResult, best_epoch
+from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
 from .self_training import ROUNDS, self_train
 from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 from .triplets import Loss, TripletSampler
 from .watching import check_numbers, epoch_bar, mean_time, warn_of_stuck_conductances
-
-_log = logging.getLogger(__name__)
 
 EPOCHS = 100
 _TAKES = {
@@ -161,19 +158,19 @@ def fit(
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    trains_itself = _trains_itself(model, loss)
-    _check_names(options, "self-training" if trains_itself else "training by triplets")
-    graph = prepare_graph(data, device)
-    if trains_itself:
+    if _trains_itself(model, loss):
+        _check_names(options, "self-training")
+        graph = prepare_graph(data, device)
         options["labels"] = _read_labels(graph, sampler, options.get("labels"), model.num_classes)
         with _modes_kept(model), restored(model):
             return self_train(model, graph, rounds=epochs or ROUNDS, seed=seed, **options)
 
-    chosen, epochs, stop = TripletOptions(**options), epochs or EPOCHS, False
+    _check_names(options, "training by triplets")
+    graph, chosen, epochs = prepare_graph(data, device), TripletOptions(**options), epochs or EPOCHS
     run = begin_run(model, graph, loss, sampler, seed, chosen)
     if chosen.resume:
         run.load(epochs)
-    validation = run.draw(Purpose.VALIDATION)
+    validation, stop = run.draw(Purpose.VALIDATION), False
     with _modes_kept(model), epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
         model.train()
         while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
@@ -202,17 +199,10 @@ def fit(
             if epoch % chosen.checkpoint_every == 0:
                 run.save()
             show(row)
-    run.save()
-    if run.best_weights is not None:
-        model.load_state_dict(run.best_weights)
-    run.optimizer.zero_grad()
-    stopped_early = len(run.history) < epochs
-    result = FitResult(model.eval(), run.history, best_epoch(run.history), stopped_early, run.kept)
-    _log.info("%s", result)
-    return result
+    return run.finish(epochs)
 
 
-def _trains_itself(model: nn.Module, loss: str | Loss) -> bool:
+def _trains_itself(model: nn.Module, loss: str | Loss) -> TypeGuard[DiffusionClassifier]:
     """Return True for self-training, which a `DiffusionClassifier` does by default."""
     check_instance("model", model, nn.Module, "a torch.nn.Module")
     if not isinstance(loss, str):

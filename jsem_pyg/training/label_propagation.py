@@ -70,8 +70,8 @@ def propagate_labels(
     edges conduct alike, and the time and :math:`\beta` are learned.
 
     Features of nodes are not used: if there are any, compare with :func:`classify_by_heat` and with
-    a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use the same edges: multiply their
-    weights by `conductance`, as in
+    a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use the same edges, if their
+    weights are multiplied by `conductance`, as in
     ``data.edge_weight * propagate_labels(data, labels).conductance``.
 
     This is not a trainer of :func:`~jsem_pyg.training.fit`, which trains a model that you pass and

@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from .._journal import check_same_settings
 from ..partition import sum_gradients
 from .checkpoint import load_checkpoint, save_checkpoint
-from .history import Callback, EpochEnd, EpochRow, best_epoch
+from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 from .triplets import Loss, Triplets, TripletSampler
@@ -98,6 +98,18 @@ class Run:
         if self.kept is not None:
             kept = torch.zeros_like(self.kept).masked_scatter(self.kept, kept)
         self.kept = kept
+
+    def finish(self, epochs: int) -> FitResult:
+        """Write the file, take the best weights if they were kept, and return the result."""
+        self.save()
+        if self.best_weights is not None:
+            self.model.load_state_dict(self.best_weights)
+        self.optimizer.zero_grad()
+        stopped = len(self.history) < epochs
+        best = best_epoch(self.history)
+        result = FitResult(self.model.eval(), self.history, best, stopped, self.kept)
+        _log.info("%s", result)
+        return result
 
     def save(self) -> None:
         """Write the file, whole or not at all, if the run has one; the first process writes."""
