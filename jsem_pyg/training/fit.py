@@ -128,15 +128,12 @@ def fit(
         pseudo-labels ("val_loss"); its model is that of the last round, whichever `best_epoch` is.
 
     Raises:
-        TypeError: If an argument has the wrong type, or a name that the trainer does not take, or
-            if the `forward` of `model` does not take what `data` has.
-        ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
-            disagrees with the checkpoint it is to continue; model and file are then untouched.
+        ValueError: If the run disagrees with the checkpoint that it is to continue; model and file
+            are then untouched.
         OSError: If `checkpoint` cannot be written, which the start of a run tries.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
             that epoch began. Self-training that fails or is interrupted leaves them all as they
             were. Also if another process ended or hangs.
-        NotImplementedError: If several processes cannot share the sampler, or train by themselves.
 
     Sources: Lee, "Pseudo-Label", 2013, for self-training; Zhou et al., "Learning with local and
     global consistency", 2004, for labels that diffuse; Newman and Girvan, 2004, for modularity,
