@@ -74,7 +74,9 @@ def dirichlet_energy(
 
     row, col = edge_index
     weight = edge_weight.double()
-    unit = x.detach().abs().amax((-2, -1), keepdim=True).double() if x.numel() else x.new_ones(())
+    unit = torch.ones(*x.shape[:-2], 1, 1, dtype=torch.float64, device=x.device)
+    if x.numel():
+        unit = x.detach().abs().amax((-2, -1), keepdim=True).double()
     signal = x.double() / torch.where(unit > 0, unit, 1.0)  # no square over- or underflows
     norm = signal.square().sum((-2, -1))
     if normalization == "sym":
@@ -91,7 +93,7 @@ def dirichlet_energy(
     if not bool(numbers_of(energy).isfinite().all()):
         raise ValueError(
             f"Expected 'x' to have an energy within {energy.dtype}, which squares it (got entries "
-            f"up to {float(unit.max()):.3g}). To fix this, divide 'x' by its largest entry, or pass "
-            "it in torch.float64."
+            f"up to {float(unit.max()):.3g}). To fix this, divide 'x' by its largest entry, or "
+            "pass it in torch.float64."
         )
     return energy
