@@ -136,9 +136,8 @@ def test_gradients_of_the_caller_neither_matter_nor_change():
     assert not any(each.requires_grad for each in found[:2])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_learns_in_single(dtype):
-    data = two_clusters()
+def test_half_precision_learns_in_single():
+    data, dtype = two_clusters(), torch.float16
     labels = some_labels(data.y)
     data.edge_attr, data.edge_weight = data.edge_attr.to(dtype), data.edge_weight.to(dtype)
     found = propagate_labels(data, labels, steps=3)
