@@ -20,6 +20,7 @@ import argparse
 import copy
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.evaluation import clustering_scores
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.training import FitResult, PruneEdges, fit
+from jsem_pyg.training import EpochEnd, FitResult, PruneEdges, fit
 from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
 
 CHANNELS, CLASSES = 64, 10
@@ -83,16 +84,29 @@ def mixture(num_nodes: int, k: int) -> Data:
     return EdgeGeometry(["jaccard", "diffusion_cosine"])(data)
 
 
-def train(args: argparse.Namespace, data: Data, seed: int, callbacks: list[PruneEdges]) -> Any:
-    """The result of a run, and the seconds that it took."""
+def train(
+    args: argparse.Namespace, data: Data, seed: int, pruning: list[PruneEdges]
+) -> tuple[FitResult, float, list[int]]:
+    """The result of a run, the seconds that it took, and the number of edges in each epoch."""
+    num_edges: list[int] = []
+
+    def count(end: EpochEnd) -> None:
+        num_edges.append(end.input.edge_index.size(1))
+
     torch.manual_seed(seed)
     model = AnisotropicDiffusion(data.edge_attr.size(1), t=5.0, conductance="mlp")
     options = {"sketch_dim": CHANNELS if data.x.size(1) > CHANNELS else None, "seed": seed}
     began = time.perf_counter()
     result = fit(
-        model, data, epochs=args.epochs, lr=args.lr, callbacks=callbacks, progress=False, **options
+        model,
+        data,
+        epochs=args.epochs,
+        lr=args.lr,
+        callbacks=[count, *pruning],
+        progress=False,
+        **options,
     )
-    return result, time.perf_counter() - began
+    return result, time.perf_counter() - began, num_edges
 
 
 def epoch_ratio(data: Data, result: FitResult) -> float:
@@ -138,17 +152,16 @@ def compare(args: argparse.Namespace, name: str, data: Data) -> tuple[list, list
     for seed in range(args.seeds):
         for way, share in ways.items():
             pruning = [] if share is None else [PruneEdges(**options, max_share=share)]
-            result, seconds = train(args, data, seed, pruning)
+            result, seconds, num_edges = train(args, data, seed, pruning)
             case = {"data": name, "N": data.num_nodes, "way": way, "seed": seed}
-            steps = [step for each in pruning for step in each.steps]
+            steps = sum(b < a for a, b in pairwise([*num_edges, result.pruned(data).num_edges]))
             each_epoch = result.to_pandas()["seconds"].to_numpy()
             times = {"fit s": seconds, "epoch / all": epoch_ratio(data, result)}
-            rows.append(case | {"steps": len(steps)} | times | judge(data, result, seed))
+            rows.append(case | {"steps": steps} | times | judge(data, result, seed))
             print(", ".join(f"{key} = {value}" for key, value in rows[-1].items()), flush=True)
-            for epoch, each in enumerate(each_epoch, 1):
-                gone = sum(step.num_dropped for step in steps if step.epoch < epoch)
-                left = (data.num_edges - gone) / data.num_edges
-                epochs.append(case | {"epoch": epoch, "seconds": each, "edges left": left})
+            for epoch, (each, left) in enumerate(zip(each_epoch, num_edges, strict=True), 1):
+                row = {"epoch": epoch, "seconds": each, "edges left": left / data.num_edges}
+                epochs.append(case | row)
     return rows, epochs
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class SeedScores(NamedTuple):
-    """The scores of one k-means run."""
+    """Score one k-means run."""
 
     seed: int  #: of k-means
     ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
@@ -106,10 +106,6 @@ def clustering_scores(
 
     Returns:
         The scores of every seed, with their means and spreads.
-
-    Raises:
-        ValueError: on NaN, shapes that do not match, fewer points than clusters, or no seed.
-        TypeError: if `x` is not of floating-point or `y` not of integer type.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])

@@ -14,7 +14,6 @@ from .._checks import (
     check_float,
     numbers_of,
 )
-from .._precision import power_of_two
 from ..graph import GraphStructure
 from ..kernels.torch_func import eager
 
@@ -52,9 +51,7 @@ def dirichlet_energy(
 
     Raises:
         ValueError: if edges lack their reverse or are self-loops, if weights are negative or not
-            symmetric, if a value is NaN or infinite, if an energy overflows its type, or if shapes,
-            indices or `normalization` are wrong.
-        TypeError: if `x` is not a floating-point tensor, or `relative` not a bool.
+            symmetric, or if an energy overflows its type.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -76,34 +73,27 @@ def dirichlet_energy(
     structure.check_weight(edge_weight)
 
     row, col = edge_index
-    # About the largest entry is one, so that no sum or square under- or overflows.
     weight = edge_weight.double()
-    scale = power_of_two(weight.max()) if weight.numel() else weight.new_ones(())
-    weight = weight / scale
-    flat = x.double().flatten(-2)
-    unit = power_of_two(flat.abs().amax(-1)) if flat.size(-1) else flat.new_ones(flat.shape[:-1])
-    flat = flat / unit.unsqueeze(-1)
-    signal = flat.unflatten(-1, x.shape[-2:])
+    unit = torch.ones(*x.shape[:-2], 1, 1, dtype=torch.float64, device=x.device)
+    if x.numel():
+        unit = x.detach().abs().amax((-2, -1), keepdim=True).double()
+    signal = x.double() / torch.where(unit > 0, unit, 1.0)  # no square over- or underflows
+    norm = signal.square().sum((-2, -1))
     if normalization == "sym":
         degree = weight.new_zeros(num_nodes).index_add(0, row, weight)
         # The edges of a node without degree weigh nothing: one is as good as any divisor.
         signal = signal / torch.where(degree > 0, degree, 1.0).sqrt().unsqueeze(-1)
-        scale = torch.ones_like(scale)
     difference = signal.index_select(-2, row) - signal.index_select(-2, col)
     energy = 0.5 * (weight * difference.square().sum(dim=-1)).sum(dim=-1)
     if relative:
-        norm = flat.square().sum(dim=-1)
-        energy = energy / torch.where(norm > 0, norm, 1.0) * scale
+        energy = energy / torch.where(norm > 0, norm, 1.0)
     else:
-        energy = energy * unit * scale * unit
-    return _in_range(energy.to(torch.promote_types(x.dtype, edge_weight.dtype)), x)
-
-
-def _in_range(energy: Tensor, x: Tensor) -> Tensor:
+        energy = energy * unit.view(energy.shape).square()
+    energy = energy.to(torch.promote_types(x.dtype, edge_weight.dtype))
     if not bool(numbers_of(energy).isfinite().all()):
         raise ValueError(
             f"Expected 'x' to have an energy within {energy.dtype}, which squares it (got entries "
-            f"up to {float(numbers_of(x).abs().max()):.3g}). To fix this, divide 'x' by its "
-            "largest entry, or pass it in torch.float64."
+            f"up to {float(unit.max()):.3g}). To fix this, divide 'x' by its largest entry, or "
+            "pass it in torch.float64."
         )
     return energy

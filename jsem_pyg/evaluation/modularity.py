@@ -27,11 +27,6 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     Returns:
         A number in [-0.5, 1]; 0 for a graph without weight.
 
-    Raises:
-        TypeError: If an argument is of the wrong type.
-        ValueError: If shapes do not fit, a label is negative, or a weight is negative or not
-            finite.
-
     Source: Newman and Girvan, "Finding and evaluating community structure in networks", 2004, with
     weights as in Newman, "Analysis of weighted networks", 2004.
 
@@ -71,13 +66,11 @@ def _sums(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> tup
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     edge_weight = edge_weight.detach()
-    # A common factor cancels; without it no sum overflows.
-    unit = max(1.0, float(edge_weight.max())) if edge_weight.numel() else 1.0
     num_clusters = int(labels.max()) + 1 if labels.numel() else 0
     inside = edge_weight.new_zeros((), dtype=torch.float64)
     degree = edge_weight.new_zeros(num_clusters, dtype=torch.float64)
     for begin in range(0, edge_index.size(1), _CHUNK):
-        weight = edge_weight[begin : begin + _CHUNK].double() / unit
+        weight = edge_weight[begin : begin + _CHUNK].double()
         source, target = labels[edge_index[:, begin : begin + _CHUNK]]
         inside += weight[source == target].sum()
         degree += torch.bincount(source, weight, minlength=num_clusters)

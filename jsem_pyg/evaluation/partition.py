@@ -23,10 +23,6 @@ def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> P
         clusters: [N] integers, the cluster of each point.
         y: [N] integer labels; of both only their being equal or different counts.
 
-    Raises:
-        ValueError: if there are no points, or the shapes do not match.
-        TypeError: if `clusters` or `y` is not of integer type.
-
     Sources: Hubert and Arabie, "Comparing partitions", 1985, for the ARI; accuracy by the
     Hungarian method as in Xie et al., "Unsupervised deep embedding for clustering", 2016, eq. (10).
 

@@ -1,10 +1,9 @@
-"""A graph without the edges that hardly conduct, as far as each node can spare them.
+"""Drop the edges that hardly conduct, as far as each node can spare them.
 
 :func:`prune_edges` drops them once; :class:`~jsem_pyg.training.PruneEdges` does it in training.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,9 +21,7 @@ from .._checks import (
 from .._groups import group_firsts, group_order
 from ..graph import GraphStructure
 
-# Of a degree, in whole numbers: sums of these do not depend on the rows before, as those of floats
-# do. What is exactly the share that may go, goes.
-_PARTS = 2.0**36
+_ROUNDING = 1e-8  # of a share, so that what is exactly the share that may go, goes
 
 
 class PrunedGraph(NamedTuple):
@@ -66,11 +63,6 @@ def prune_edges(
         attributes of edges (by PyG's `Data.is_edge_attr`) without the edges that went; the mask of
         columns that stay, and the number of columns that went.
 
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If the graph is malformed, if values do not fit the edges, are negative or not
-            finite, or if an argument is out of its range.
-
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
         >>> h = torch.tensor([0.9, 0.9, 0.9, 0.9, 1e-4, 1e-4])
@@ -78,23 +70,46 @@ def prune_edges(
         >>> pruned.data.edge_index.tolist()
         [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
+    check_limits(threshold, max_share)
+    structure, weight = _read_graph(data)
+    columns = _read_conductance(conductance, structure)
+    is_open = structure.to_slots((columns >= threshold).any(1).double()) > 0
+    spare = closed = ~(is_open | is_open[structure.reverse])
+    for column in columns.unbind(1):
+        flow = structure.symmetric(structure.to_slots(weight * column.double()))
+        spare = spare & _can_spare(structure.row.long(), flow, closed, max_share)
+    kept = structure.to_edges(~(spare & spare[structure.reverse]))
+    return PrunedGraph(data.edge_subgraph(kept), kept, structure.num_edges - int(kept.sum()))
+
+
+def check_limits(threshold: Any, max_share: Any) -> None:
+    """Raise unless these are the limits that `prune_edges` takes."""
     check_positive("threshold", threshold)
     check_number("max_share", max_share)
     if not 0 < max_share <= 1:
         raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
-    structure, weight = _read_data(data)
-    columns = _read_conductance(conductance, structure)
-    spare = closed = _closed_slots(structure, columns, threshold)
-    for column in columns:
-        product = weight.detach().double() * column.double()
-        conducting = structure.symmetric(structure.to_slots(product))
-        spare = spare & _spare_slots(structure, conducting, closed, max_share)
-    kept = structure.to_edges(~(spare & spare.index_select(0, structure.reverse)))
-    return PrunedGraph(data.edge_subgraph(kept), kept, structure.num_edges - int(kept.sum()))
 
 
-def _read_data(data: Data) -> tuple[GraphStructure, Tensor]:
-    """The sorted graph, and its weights [E], of ones if it has none."""
+def _can_spare(row: Tensor, flow: Tensor, closed: Tensor, max_share: float) -> Tensor:
+    """Find the weakest closed slots of each row, up to a share of its flow: True [nnz] for these.
+
+    The slots are sorted by row, and `flow` [nnz] is what they conduct. No row loses its best slot.
+    """
+    order = group_order(flow, row)  # row by row, the weakest first and the best last
+    first = group_firsts(row)
+    start = first.cumsum(0) - 1  # of the row, among the rows that have slots
+    total = flow.new_zeros(int(first.sum())).index_add(0, start, flow)
+    share = flow[order] / torch.where(total > 0, total, 1.0)[start]
+    share = share * closed[order]
+    sums = share.cumsum(0)
+    lost = sums - (sums - share)[first][start]
+    spare = torch.empty_like(closed)
+    spare[order] = closed[order] & ~first.roll(-1) & (lost <= max_share + _ROUNDING)
+    return spare
+
+
+def _read_graph(data: Data) -> tuple[GraphStructure, Tensor]:
+    """Sort the edges and read their weights [E], which are ones if the graph has none."""
     check_instance("data", data, Data, "a torch_geometric.data.Data")
     if data.get("edge_index") is None or data.num_nodes is None:
         raise ValueError(
@@ -104,68 +119,25 @@ def _read_data(data: Data) -> tuple[GraphStructure, Tensor]:
     structure = GraphStructure(data.edge_index, data.num_nodes)
     weight = data.get("edge_weight")
     if weight is None:
-        return structure, torch.ones(structure.num_edges, device=structure.device)
+        weight = torch.ones(structure.num_edges, device=structure.device)
     check_edge_vector("data.edge_weight", weight, structure.num_edges)
     check_device("data.edge_weight", weight.device, data.edge_index, "data.edge_index")
     structure.check_weight(weight)
-    return structure, weight
+    return structure, weight.detach().double()
 
 
-def _read_conductance(conductance: Tensor, structure: GraphStructure) -> tuple[Tensor, ...]:
-    """The conductance of each layer: vectors [E]."""
+def _read_conductance(conductance: Tensor, structure: GraphStructure) -> Tensor:
+    """Check what the edges conduct, and return a column for each layer: [E, L]."""
     check_rows("conductance", conductance, structure.num_edges, "column of 'edge_index'")
     check_finite("conductance", conductance)
     columns = conductance.detach().to(structure.device)
-    columns = columns.unsqueeze(-1) if columns.dim() == 1 else columns
-    if columns.size(-1) == 0:
+    columns = columns[:, None] if columns.dim() == 1 else columns
+    if columns.size(1) == 0:
         raise ValueError(
-            "Expected 'conductance' to have a column for each layer (got shape "
-            f"{list(conductance.shape)})."
+            f"Expected 'conductance' to have a column for each layer (got {list(columns.shape)})."
         )
     if columns.numel() and float(columns.min()) < 0:
         raise ValueError(
             f"Expected 'conductance' to be non-negative (got a minimum of {float(columns.min())})."
         )
-    return columns.unbind(-1)
-
-
-def _closed_slots(
-    structure: GraphStructure, conductances: Sequence[Tensor], threshold: float
-) -> Tensor:
-    """Mask [nnz] of slots below the threshold in all layers, directions and parallel columns."""
-    opened = [conductance >= threshold for conductance in conductances]
-    open_edges = torch.stack(opened).any(0).double()
-    is_open = structure.to_slots(open_edges) > 0
-    return ~(is_open | is_open.index_select(0, structure.reverse))
-
-
-def _spare_slots(
-    structure: GraphStructure, weight: Tensor, closed: Tensor, max_share: float
-) -> Tensor:
-    """The closed slots that their rows can spare: the weakest ones, and never the best one."""
-    row = structure.row.long()
-    degree = weight.new_zeros(structure.num_nodes).index_add(0, row, weight)
-    share = weight / torch.where(degree > 0, degree, 1.0).index_select(0, row)
-    slots = (closed & ~_is_best(structure, weight)).nonzero()[:, 0]
-    slots = slots[group_order(share[slots], row[slots])]
-    gone = _sums_within((share[slots] * _PARTS).long(), row[slots])
-    spare = torch.zeros_like(closed)
-    spare[slots[gone <= int(max_share * _PARTS)]] = True
-    return spare
-
-
-def _is_best(structure: GraphStructure, weight: Tensor) -> Tensor:
-    """True if a slot is the one of its row that conducts best; the first of equals."""
-    row = structure.row.long()
-    highest = weight.new_zeros(structure.num_nodes).scatter_reduce(0, row, weight, "amax")
-    slots = (weight == highest.index_select(0, row)).nonzero()[:, 0]
-    best = torch.zeros(weight.numel(), dtype=torch.bool, device=weight.device)
-    best[slots[group_firsts(row[slots])]] = True
-    return best
-
-
-def _sums_within(values: Tensor, group: Tensor) -> Tensor:
-    """Cumulative sums that begin anew with each group, where groups lie side by side."""
-    total = values.cumsum(0)
-    first = group_firsts(group)
-    return total - (total - values)[first][first.cumsum(0) - 1]
+    return columns

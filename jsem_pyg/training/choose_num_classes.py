@@ -1,4 +1,4 @@
-"""Numbers of clusters that heat rarely leaves and that a classifier can predict."""
+"""Choose a number of clusters that heat rarely leaves and that a classifier can predict."""
 
 import logging
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from .training_graph import TrainingGraph, prepare_graph
 _log = logging.getLogger(__name__)
 
 LARGEST = 30
-TIMES = (5.0, 20.0)  # diffusion times of the features, of which each number takes the better
+TIMES = (5.0, 20.0)  # diffusion times of the features; every number takes the better one
 STABILITY_TIME = 5.0  # of the heat that may leave a cluster, chosen on development sets
 LEVEL_TIMES = np.geomspace(0.1, 20, 15).tolist()  # the same for levels: from neighbourhoods on
 LENIENT = 0.25  # the power of the classifier's agreement in the score of further levels, likewise
@@ -92,10 +92,6 @@ def choose_num_classes(
         0, to `largest` or to the number of different points; and `levels`, this number and at most
         two others by persistence.
 
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If a number is out of range, or `data` cannot be trained with.
-
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
     2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster
     validation by prediction strength", 2005, and Lange et al., "Stability-based validation of
@@ -122,7 +118,7 @@ def choose_levels(
     seed: int = 0,
     modes: SpectralClusters | None = None,
 ) -> tuple[ChosenClasses, Tensor]:
-    """The result of `choose_num_classes`, and the clustering [N] into the most clusters."""
+    """Return what `choose_num_classes` does, and the clustering [N] into the most clusters."""
     from sklearn.metrics import adjusted_rand_score
 
     scales = [t, *LEVEL_TIMES]
@@ -153,7 +149,7 @@ def choose_levels(
 
 
 def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
-    """Numbers of clusters by the share of the times [S] at which their score is the highest."""
+    """Rank numbers of clusters by the share of the times [S] at which their score is highest."""
     numbers, table = list(scores), np.stack(list(scores.values()))
     wins = np.bincount(table.argmax(0), minlength=len(numbers))
     order = sorted(range(len(numbers)), key=lambda i: (-wins[i], -table[i].mean()))
@@ -166,7 +162,7 @@ def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
 
 
 def join_levels(best: int, ranked: list[Level]) -> list[Level]:
-    """At most three levels: that of a number, and then others that are not alike, as ranked."""
+    """Return at most three levels: the chosen number, then others that are not alike."""
     same = [level.persistence for level in ranked if _is_alike(level.num_classes, best)]
     joined = [Level(best, same[0] if same else 0.0)]
     for level in ranked:
@@ -183,13 +179,12 @@ def _is_alike(one: int, other: int) -> bool:
 def _stability(
     graph: TrainingGraph, labels: Tensor, count: int, times: Sequence[float]
 ) -> np.ndarray:
-    """The probability [S] that heat is in its cluster at each time, less that of chance."""
+    """How probable it is that heat is in its cluster at each time [S], less what chance gives."""
     source, weight = graph.edge_index[0], graph.edge_weight
     weight = graph.x.new_ones(len(source)) if weight is None else weight
-    # In float64, since weights or their sum may not be in the range of the type of x.
     share = torch.zeros(len(labels), dtype=torch.float64)
     share.index_add_(0, source.cpu(), weight.cpu().double())
-    share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)
+    share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)  # zero without edges
     at_first = F.one_hot(labels, count) * share.sqrt().to(graph.x)[:, None]
     # The heat that two clusters share at time t is the product of what each has at half of it.
     half = torch.tensor(times, dtype=torch.float64) / 2
@@ -210,7 +205,7 @@ class HalvesClassifier:
         self._roots = [_root_of_gram(self._x[~test]) for test in self._tests]
 
     def predict(self, labels: Tensor, count: int) -> Tensor:
-        """The class of each node [N], by the `labels` [N] in [0, count) of the other half."""
+        """Predict the class of each node [N] from the `labels` [N] of the other half."""
         predicted = torch.empty_like(labels)
         for test, root in zip(self._tests, self._roots, strict=True):
             sums = self._x.new_zeros(count, self._x.size(1))
@@ -226,7 +221,7 @@ def _root_of_gram(x: Tensor) -> Tensor:
 
 
 def _fewer_channels(x: Tensor, seed: int) -> Tensor:
-    """Centred rows of length one [N, D], in their leading components where there are many."""
+    """Centre the rows, make them of length one, and keep the leading components of many."""
     x = center_and_normalize(x)
     if min(x.shape) <= NUM_CHANNELS:
         return x

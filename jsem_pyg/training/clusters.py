@@ -43,7 +43,7 @@ def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
 
 
 def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, Tensor]]:
-    """Agglomerative path of clusterings: merge two clusters, then refine, for every number.
+    """Merge two clusters and refine, for every number from many clusters down to 2.
 
     k-means finds many small clusters. The two whose union adds least to the squared distances from
     the centres are merged, again and again; from `largest` clusters on, a few steps of k-means

@@ -1,13 +1,13 @@
-"""The entry to training: the graph is checked once, then the trainer that suits the model runs."""
+"""Train a model: the loop over epochs, for training by triplets."""
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import torch
-from torch import nn
-from torch.nn.parameter import is_lazy
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import (
@@ -17,20 +17,24 @@ from .._checks import (
     check_nonnegative_int,
     check_positive_int,
 )
-from ..kernels.torch_func import outside_inference
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
-from .history import FitResult
+from .begin import TripletOptions, begin_run
+from .history import EpochRow, FitResult
+from .seeds import Purpose, seeded_rng
 from .self_training import ROUNDS, self_train
-from .training_graph import prepare_graph
-from .triplet_training import EPOCHS, fit_triplets
+from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 from .triplets import Loss, TripletSampler
+from .watching import check_numbers, epoch_bar, mean_time, warn_of_stuck_conductances
 
-_LOSSES = ("auto", "self_training", "triplet")
-_NAMES = {self_train: "self-training", fit_triplets: "training by triplets"}
+EPOCHS = 100
+_TAKES = {
+    "self-training": ("labels", "times"),
+    "training by triplets": tuple(sorted(each.name for each in dataclasses.fields(TripletOptions))),
+}
 
 
-@outside_inference()
+@torch.inference_mode(False)
 def fit(
     model: nn.Module,
     data: Data,
@@ -124,15 +128,12 @@ def fit(
         pseudo-labels ("val_loss"); its model is that of the last round, whichever `best_epoch` is.
 
     Raises:
-        TypeError: If an argument has the wrong type, or a name that the trainer does not take, or
-            if the `forward` of `model` does not take what `data` has.
-        ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
-            disagrees with the checkpoint it is to continue; model and file are then untouched.
+        ValueError: If the run disagrees with the checkpoint that it is to continue; model and file
+            are then untouched.
         OSError: If `checkpoint` cannot be written, which the start of a run tries.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
             that epoch began. Self-training that fails or is interrupted leaves them all as they
             were. Also if another process ended or hangs.
-        NotImplementedError: If several processes cannot share the sampler, or train by themselves.
 
     Sources: Lee, "Pseudo-Label", 2013, for self-training; Zhou et al., "Learning with local and
     global consistency", 2004, for labels that diffuse; Newman and Girvan, 2004, for modularity,
@@ -150,48 +151,105 @@ def fit(
         >>> (p.argmax(-1) == p.argmax(-1)[0]).tolist()
         [True, True, False, False]
     """
-    check_instance("model", model, nn.Module, "a torch.nn.Module")
-    if any(not is_lazy(each) and each.is_inference() for each in model.parameters()):
-        raise ValueError(
-            "Expected 'model' to have parameters that can be trained (got some that were made in "
-            "torch.inference_mode). To fix this, make the model outside of it."
-        )
     check_nonnegative_int("seed", seed)
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    if isinstance(loss, str):
-        check_choice("loss", loss, _LOSSES)
-        if loss == "auto":
-            loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
-    trains_itself = isinstance(loss, str) and loss == "self_training"
-    _check_options(options, self_train if trains_itself else fit_triplets)
-    graph = prepare_graph(data, device)
-    if trains_itself:
-        if not isinstance(model, DiffusionClassifier):
-            raise TypeError(
-                "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
-                f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
-            )
-        labels = graph.known_labels(sampler, options.pop("labels", None), model.num_classes)
-        rounds = epochs or ROUNDS
-        with _modes_restored(model), restored(model):
-            return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
-    with _modes_restored(model):
-        return fit_triplets(
-            model,
-            graph,
-            loss=loss,
-            sampler=sampler,
-            epochs=epochs or EPOCHS,
-            seed=seed,
-            progress=progress,
-            **options,
+    if _trains_itself(model, loss):
+        _check_names(options, "self-training")
+        graph = prepare_graph(data, device)
+        options["labels"] = _read_labels(graph, sampler, options.get("labels"), model.num_classes)
+        with _modes_kept(model), restored(model):
+            return self_train(model, graph, rounds=epochs or ROUNDS, seed=seed, **options)
+
+    _check_names(options, "training by triplets")
+    graph, chosen, epochs = prepare_graph(data, device), TripletOptions(**options), epochs or EPOCHS
+    run = begin_run(model, graph, loss, sampler, seed, chosen)
+    if chosen.resume:
+        run.load(epochs)
+    validation, stop = run.draw(Purpose.VALIDATION), False
+    with _modes_kept(model), epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
+        model.train()
+        while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
+            epoch, began = len(run.history) + 1, time.perf_counter()
+            triplets = run.draw(Purpose.TRIPLETS, epoch)
+            run.optimizer.zero_grad()
+            with torch.enable_grad(), seeded_rng(graph.x.device, seed, Purpose.MODEL, epoch):
+                z = run.graph.forward(model)
+                share = run.loss(z, triplets)
+                share.backward()
+                with torch.no_grad():
+                    val_loss = run.total(run.loss(z, validation))
+            run.sum_gradients()
+            loss_of_all = run.total(share)
+            check_numbers(epoch, loss_of_all, val_loss, model)
+            if epoch == 1 and run.is_first:
+                warn_of_stuck_conductances(model)
+            t = mean_time(model)  # like the losses, of the weights before the step
+            if chosen.patience is not None:
+                run.compare_with_best(val_loss.item())
+            run.optimizer.step()
+            seconds = time.perf_counter() - began
+            row = EpochRow(epoch, loss_of_all.item(), val_loss.item(), t, seconds)
+            run.history.append(row)
+            stop = run.call(chosen.callbacks)
+            if epoch % chosen.checkpoint_every == 0:
+                run.save()
+            show(row)
+    return run.finish(epochs)
+
+
+def _trains_itself(model: nn.Module, loss: str | Loss) -> TypeGuard[DiffusionClassifier]:
+    """Return True for self-training, which a `DiffusionClassifier` does by default."""
+    check_instance("model", model, nn.Module, "a torch.nn.Module")
+    if not isinstance(loss, str):
+        return False
+    check_choice("loss", loss, ("auto", "self_training", "triplet"))
+    is_classifier = isinstance(model, DiffusionClassifier)
+    if loss == "self_training" and not is_classifier:
+        raise TypeError(
+            "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
+            f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
         )
+    return is_classifier and loss != "triplet"
+
+
+def _check_names(options: dict[str, Any], way: str) -> None:
+    """Raise a TypeError unless this way of training takes all options."""
+    for name, value in options.items():
+        if name not in _TAKES[way]:
+            takes = "; ".join(f"{each} takes {', '.join(_TAKES[each])}" for each in _TAKES)
+            raise TypeError(
+                f"Expected '{name}' to be left out for {way} (got {value!r}). To fix this error, "
+                f"correct the name or 'loss': {takes}."
+            )
+
+
+def _read_labels(
+    graph: TrainingGraph, sampler: object, labels: Tensor | None, num_classes: int | None
+) -> Tensor | None:
+    """Return the labels [N] of self-training, -1 where unknown, or None for no labels."""
+    if not isinstance(sampler, str):
+        raise ValueError(
+            "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
+            f"triplets (got {sampler!r})."
+        )
+    check_choice("sampler", sampler, ("graph", "labels"))
+    if sampler == "labels":
+        if labels is not None:
+            raise ValueError(
+                "Expected 'labels' to be left out for sampler='labels', which stands for data.y "
+                "(got both). To fix this error, leave one of them out."
+            )
+        labels = graph.labels_on_mask()
+    if labels is None:
+        return None
+    check_known_classes(labels, graph.x.size(0), num_classes)
+    return labels.to(graph.x.device, torch.int64)
 
 
 @contextmanager
-def _modes_restored(model: nn.Module) -> Iterator[None]:
+def _modes_kept(model: nn.Module) -> Iterator[None]:
     """Bring all modules back to training or evaluation mode, as they were, if the block fails."""
     modes = {module: module.training for module in model.modules()}
     try:
@@ -200,20 +258,3 @@ def _modes_restored(model: nn.Module) -> Iterator[None]:
         for module, mode in modes.items():
             module.training = mode
         raise
-
-
-def _check_options(options: Mapping[str, Any], trainer: Callable[..., FitResult]) -> None:
-    """Raise a TypeError unless the trainer takes all options."""
-    own = {*inspect.signature(fit).parameters, "graph", "rounds"}
-    taken = {
-        each: sorted(set(inspect.signature(each).parameters) - own)
-        for each in (self_train, fit_triplets)
-    }
-    for name, value in options.items():
-        if name not in taken[trainer]:
-            raise TypeError(
-                f"Expected '{name}' to be left out for {_NAMES[trainer]} (got {value!r}). To fix "
-                "this error, correct the name or 'loss': "
-                + "; ".join(f"{_NAMES[each]} takes {', '.join(taken[each])}" for each in taken)
-                + "."
-            )

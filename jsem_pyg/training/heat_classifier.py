@@ -1,4 +1,4 @@
-"""Logistic regression of diffused features: classes from a few labels, nothing learned of edges."""
+"""Classify diffused features by a logistic regression of a few labels; all edges conduct."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -36,7 +36,7 @@ def classify_by_heat(
     X has the centred features, so that a shift of all of them changes nothing, and a constant
     column of 1.5 times the root mean square of their lengths, so that rows still differ in length.
     Every edge conducts fully. This is the baseline of :func:`propagate_labels` and of
-    self-training, which use the same classifier and learn which edges conduct.
+    self-training, which learn which edges conduct.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
@@ -48,11 +48,6 @@ def classify_by_heat(
 
     Returns:
         A record with `probabilities` [N, C], and the diffusion time `t`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `data` cannot be diffused, or if labels are below -1, leave a class out or
-            name fewer than two.
 
     Sources: Wu et al., "Simplifying graph convolutional networks", 2019, for a linear classifier of
     features that were diffused once; here by heat.
@@ -84,7 +79,7 @@ def _centered_beside_a_constant(x: Tensor) -> Tensor:
 
 
 def logistic_regression(z: Tensor, labels: Tensor) -> Tensor:
-    """Class probabilities [N, C] of rows z [N, D], from labels [N], -1 where unknown."""
+    """Predict class probabilities [N, C] of rows z [N, D], from labels [N], -1 where unknown."""
     from sklearn.linear_model import LogisticRegression
 
     z = z.to(torch.promote_types(z.dtype, torch.float32))  # half is too coarse to learn in

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -32,35 +32,12 @@ class EpochEnd(NamedTuple):
     model: nn.Module  #: with the weights after the epoch's step, in training mode
     row: EpochRow  #: the epoch that has just ended: `epoch`, `loss`, `val_loss`, `t`, `seconds`
     history: list[EpochRow]  #: all epochs so far, `row` last; not to be changed
-    epochs: int  #: how many there are to be
     #: The graph of the epoch, with `x`, `edge_index`, `edge_weight` and `edge_attr`, without the
     #: edges that a callback before this one has dropped.
     input: TrainingGraph
     #: Called with booleans [E] for the edges of `input`, both directions alike: only these are kept
     #: for the epochs to come, also where the run is resumed.
     keep_edges: Callable[[Tensor], None]
-
-
-@dataclass
-class BestEpoch:
-    """The lowest validation loss so far and how long ago it was: the state of early stopping."""
-
-    loss: float = float("inf")
-    epoch: int = 0
-    stale: int = 0  # epochs since then
-    weights: dict[str, Any] | None = None  # the state dict that gave this loss, if kept
-
-    def update(self, epoch: int, loss: float, model: nn.Module, keep_weights: bool) -> None:
-        """Compare an epoch with the best; call it before the step, with the model of `loss`."""
-        if loss < self.loss:
-            self.loss, self.epoch, self.stale = loss, epoch, 0
-            self.weights = copy.deepcopy(model.state_dict()) if keep_weights else None
-        else:
-            self.stale += 1
-
-    def exhausted(self, patience: int | None) -> bool:
-        """True if the loss has not fallen for `patience` epochs."""
-        return patience is not None and self.stale >= patience
 
 
 Callback = Callable[[EpochEnd], bool | None]
@@ -87,11 +64,7 @@ class FitResult:
 
         Args:
             data: The graph of the training; it is not changed. Whatever has an entry for each edge
-                (by PyG's `Data.is_edge_attr`) loses those of the dropped edges.
-
-        Raises:
-            TypeError: If it is no `Data`.
-            ValueError: If it has another number of edges.
+                (by PyG's `Data.is_edge_attr`) loses the entries of the dropped edges.
         """
         check_instance("data", data, Data, "a torch_geometric.data.Data")
         if self.kept is None:
@@ -115,3 +88,8 @@ class FitResult:
             f"loss={last.loss:.4g}, val_loss={last.val_loss:.4g}, best_epoch={self.best_epoch}, "
             f"stopped_early={self.stopped_early})"
         )
+
+
+def best_epoch(history: list[EpochRow]) -> int:
+    """Return the first epoch of the lowest validation loss, 0 before any."""
+    return min(history, key=lambda row: row.val_loss).epoch if history else 0

@@ -1,4 +1,4 @@
-"""Labels that spread along the edges alone, whatever the features are."""
+"""Spread labels along the edges alone, whatever the features are."""
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,9 @@ WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of
 
 @torch.no_grad()
 def spread_labels(graph: TrainingGraph, labels: Tensor, num_classes: int) -> Tensor:
-    """Class probabilities [N, C] by random walks that restart at labels [N], -1 where unknown.
+    """Estimate class probabilities [N, C] by random walks that restart at labels [N].
+
+    Unknown labels are -1.
 
     Source: Zhou et al., "Learning with local and global consistency", 2004, with classes divided by
     the root of their sums.
@@ -28,7 +30,7 @@ def spread_labels(graph: TrainingGraph, labels: Tensor, num_classes: int) -> Ten
 
 
 def reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:
-    """True [N] for nodes that a path of edges, none of them weak, joins to a known one [N]."""
+    """Find the nodes that a path of edges, none of them weak, joins to a known one: [N] bool."""
     edge_index, weight = graph.edge_index, graph.edge_weight
     if weight is not None:
         largest = weight.new_zeros(len(known)).scatter_reduce(0, edge_index[0], weight, "amax")

@@ -2,16 +2,16 @@
 
 import logging
 from contextlib import ExitStack
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn.conv import MessagePassing
 
-from .._checks import check_number, check_positive, check_positive_int
+from .._checks import check_positive_int
 from ..nn import AnisotropicDiffusion
 from ..partition import prune_edges
+from ..partition.pruning import check_limits
 from .history import EpochEnd
 from .seeds import Purpose, seeded_rng
 from .training_graph import TrainingGraph
@@ -19,14 +19,6 @@ from .training_graph import TrainingGraph
 _log = logging.getLogger(__name__)
 
 _LEAST_SHARE = 0.01  # of the edges: fewer of them are not worth the preparation of another graph
-
-
-class PruningStep(NamedTuple):
-    """Edges that were dropped together."""
-
-    epoch: int  #: the last one with them
-    num_edges: int  #: columns of `edge_index` that the epoch had
-    num_dropped: int  #: of these, two for an edge
 
 
 class PruneEdges:
@@ -39,10 +31,9 @@ class PruneEdges:
     Triplets are still drawn from the graph as it was given, so that the learning problem stays the
     same.
 
-    An edge that is dropped does not come back. The end of the last epoch counts like any other, so
-    that a run that is resumed for more epochs is one that had as many from the start. Of the result
-    of `fit`, `kept` are the edges that were left, and `pruned(data)` is their graph. A resumed run
-    is that of one which was never interrupted, bit for bit.
+    An edge that is dropped does not come back. Of the result of `fit`, `kept` are the edges that
+    were left, and `pruned(data)` is their graph. A run that is resumed, also for more epochs, drops
+    the edges that an unbroken one drops, bit for bit.
 
     It is for models of :class:`~jsem_pyg.nn.AnisotropicDiffusion` and
     :class:`~jsem_pyg.nn.AnisotropicChebConv` that train by triplets. A
@@ -53,10 +44,6 @@ class PruneEdges:
         threshold: An edge of a lower conductance may go, > 0.
         every: Epochs from one look to the next. A look costs a forward pass.
         max_share: The largest share of a node's degree that may go at once, in (0, 1].
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If it is out of its range.
 
     Example:
         >>> from jsem_pyg.nn import AnisotropicDiffusion
@@ -70,83 +57,64 @@ class PruneEdges:
     """
 
     def __init__(self, threshold: float = 0.01, *, every: int = 5, max_share: float = 0.05) -> None:
-        check_positive("threshold", threshold)
+        check_limits(threshold, max_share)
         check_positive_int("every", every)
-        check_number("max_share", max_share)
-        if not 0 < max_share <= 1:
-            raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
         self.threshold, self.every, self.max_share = threshold, every, max_share
-        self._steps: list[PruningStep] = []
-        self._epoch = 0  # of the last call
-
-    @property
-    def steps(self) -> list[PruningStep]:
-        """Each pruning since the run began or resumed: `epoch`, `num_edges`, `num_dropped`."""
-        return list(self._steps)
 
     def __call__(self, end: EpochEnd) -> None:
         """Prune the edges every so many epochs; see the class."""
-        epoch, graph = end.row.epoch, end.input
-        if epoch != self._epoch + 1:  # of another run, or of one that is resumed
-            self._steps = []
-        self._epoch = epoch
-        if epoch % self.every:  # at the last epoch too: a run may be resumed for more
+        if end.row.epoch % self.every:  # at the last epoch too: a run may be resumed for more
             return
+        graph = end.input
         data = Data(edge_index=graph.whole_edge_index(), num_nodes=graph.x.size(0))
         data.edge_weight = graph.edge_weight
-        conductance = observe_conductances(end.model, graph)
+        conductance = _observe_conductances(end.model, graph)
         pruned = prune_edges(data, conductance, self.threshold, max_share=self.max_share)
         if pruned.num_dropped > _LEAST_SHARE * data.num_edges:
             end.keep_edges(pruned.kept)
-            self._steps.append(PruningStep(epoch, data.num_edges, pruned.num_dropped))
-            _log.info("%s", self._steps[-1])
+            _log.info("dropped %d of %d edges", pruned.num_dropped, data.num_edges)
 
 
-def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
-    """The conductance of the edges [E, L] in all L calls of diffusions by a model.
+def _observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
+    """Return the conductance of the edges [E, L] in all L calls of diffusions by a model.
 
     The model is called in evaluation mode, without gradients, and left as it was.
     """
-    layers, num_edges = diffusion_layers(model), graph.whole_edge_index().size(1)
-    found: list[tuple[AnisotropicDiffusion, Tensor]] = []
-
-    def observe(layer: AnisotropicDiffusion) -> None:
-        hook = layer.get_submodule("conductance").register_forward_hook(
-            lambda module, given, out: found.append((layer, out.flatten()))
-        )
-        stack.callback(hook.remove)
-
+    found: dict[nn.Module, list[Tensor]] = {layer: [] for layer in diffusion_layers(model)}
     with ExitStack() as stack:
-        for layer in layers:
-            observe(layer)
+        for layer, seen in found.items():
+            part = layer.get_submodule("conductance")
+            hook = part.register_forward_hook(lambda *call, seen=seen: seen.append(call[-1].flatten()))
+            stack.callback(hook.remove)
         for module in model.modules():
             stack.callback(setattr, module, "training", module.training)
         stack.enter_context(seeded_rng(graph.x.device, 0, Purpose.MODEL))
         stack.enter_context(torch.no_grad())
         graph.forward(model.eval())
-    for layer in layers:
-        if all(called is not layer for called, _ in found):
+    num_edges = graph.whole_edge_index().size(1)
+    for layer, seen in found.items():
+        if not seen:
             raise ValueError(
                 f"Expected 'model' to compute the conductance of edges in {layer} (got no call, or "
                 "one without 'edge_attr', where every edge conducts in full). To fix this error, "
                 "give data.edge_attr, or train without PruneEdges."
             )
-    for layer, conductance in found:
-        if conductance.numel() != num_edges:
+        if other := [h.numel() for h in seen if h.numel() != num_edges]:
             raise ValueError(
                 f"Expected 'model' to call {layer} with the {num_edges} edges that it is given "
-                f"(got a conductance of {conductance.numel()}), so that edges to drop can be found."
+                f"(got a conductance of {other[0]}), so that edges to drop can be found."
             )
-    return torch.stack([conductance for _, conductance in found], -1)
+    return torch.stack([h for seen in found.values() for h in seen], -1)
 
 
-def diffusion_layers(model: nn.Module) -> list[AnisotropicDiffusion]:
-    """The diffusions of a model; raise unless all have a conductance in [0, 1]."""
+def diffusion_layers(model: nn.Module) -> list[nn.Module]:
+    """Return the diffusions of a model; raise unless all of them learn a conductance of edges."""
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, MessagePassing):
             continue
-        if not isinstance(module, AnisotropicDiffusion) or module.conductance is None:
+        is_diffusion = isinstance(module, AnisotropicDiffusion)
+        if not is_diffusion or module.conductance is None:
             raise ValueError(
                 "Expected 'model' to be made of diffusions that learn the conductance of edges, "
                 "AnisotropicDiffusion or AnisotropicChebConv with edge_dim > 0 or a conductance of "

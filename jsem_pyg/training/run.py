@@ -1,63 +1,95 @@
-"""A run of training by triplets: what it is made of, and one epoch."""
+"""A run of training by triplets: what it is made of, and the file that keeps it."""
 
+import copy
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from ..nn import AnisotropicDiffusion, DiffusionTime
-from .history import BestEpoch, EpochEnd, EpochRow
-from .seeds import Purpose, derive_generator, seeded_rng
+from .._journal import check_same_settings
+from ..partition import sum_gradients
+from .checkpoint import load_checkpoint, save_checkpoint
+from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
+from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 from .triplets import Loss, Triplets, TripletSampler
 
 _log = logging.getLogger(__name__)
 
+_REMEDY = "start afresh with resume=False"
+
 
 @dataclass
 class Run:
-    """A learning problem and its state, which a checkpoint holds.
-
-    `DistributedRun` is that of one of several processes, which differ in a few methods.
-    """
+    """A learning problem and its state. The file has the state, and texts that tell the problem."""
 
     model: nn.Module
     graph: TrainingGraph  # of the next epoch: all edges, or those that are kept
     sampler: TripletSampler
-    loss: Loss
+    loss: Loss  # the share of this process, if several share the graph
+    optimizer: torch.optim.Optimizer
     batch_size: int
     seed: int
-    optimizer: torch.optim.Optimizer
-    kept: Tensor | None = None  # [E] which edges of the first graph these are; None: all
+    ranks: Any = None  # the processes that share the graph; None: this one is alone
+    file: Path | None = None  # None: nothing is written
+    settings: dict[str, str] = field(default_factory=dict)  # what the result depends on
     history: list[EpochRow] = field(default_factory=list)
-    best: BestEpoch = field(default_factory=BestEpoch)
-    is_first: bool = True  # of the processes: it writes files and shows a bar
+    best_weights: dict[str, Any] | None = None  # of the lowest validation loss, if kept
+    kept: Tensor | None = None  # [E] which edges of the first graph are left; None: all
 
+    @property
+    def is_first(self) -> bool:
+        """True for one of the processes: it writes the file and shows the bar."""
+        return self.ranks is None or self.ranks.rank == 0
+
+    @torch.no_grad()
     def copy_weights(self) -> None:
-        """Give the models of all processes the weights of the first."""
+        """Take the weights of the first process; lazy ones are drawn later, from the same seed."""
+        if self.ranks is None:
+            return
+        for value in (*self.model.parameters(), *self.model.buffers()):
+            if not is_lazy(value):
+                value.copy_(self.ranks.from_first(value))
 
-    def share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
-        """This process's share of the loss."""
-        return self.loss(z, triplets)
-
-    def total(self, value: Tensor) -> Tensor:
-        """The sum of the values of all processes."""
-        return value.detach()
+    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
+        """Draw the triplets of an epoch."""
+        generator = derive_generator(self.seed, purpose, epoch)
+        return self.sampler.sample(self.batch_size, generator).to(self.graph.x.device)
 
     def sum_gradients(self) -> None:
         """Add up the gradients of all processes."""
+        if self.ranks is not None:
+            sum_gradients(self.model.parameters(), group=self.ranks.group)
 
-    def any(self, stop: bool) -> bool:
-        """True if it is true in any process."""
-        return stop
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of the values of all processes."""
+        total: Tensor = value.detach() if self.ranks is None else self.ranks.total(value)
+        return total
 
-    def depends_on(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that the result of all processes depends on."""
-        return dict(settings)
+    def compare_with_best(self, val_loss: float) -> None:
+        """Keep a copy of the weights if no loss before was as low as theirs."""
+        if val_loss < min((row.val_loss for row in self.history), default=float("inf")):
+            self.best_weights = copy.deepcopy(self.model.state_dict())
+
+    def is_stale(self, patience: int | None) -> bool:
+        """Return True if the validation loss has not fallen for `patience` epochs."""
+        return patience is not None and len(self.history) - best_epoch(self.history) >= patience
+
+    def call(self, callbacks: Sequence[Callback]) -> bool:
+        """Call all callbacks after an epoch, and return True if one stops any process."""
+        row = self.history[-1]
+        answers = [
+            callback(EpochEnd(self.model, row, self.history, self.graph, self.keep_edges))
+            for callback in callbacks
+        ]
+        if self.ranks is None:
+            return any(answers)
+        return bool(self.ranks.largest(torch.tensor([float(any(answers))])))
 
     def keep_edges(self, kept: Tensor) -> None:
         """Go on with some of the edges of `graph` [E], both directions alike."""
@@ -67,87 +99,70 @@ class Run:
             kept = torch.zeros_like(self.kept).masked_scatter(self.kept, kept)
         self.kept = kept
 
-    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
-        """Draw the triplets of an epoch."""
-        generator = derive_generator(self.seed, purpose, epoch)
-        return self.sampler.sample(self.batch_size, generator).to(self.graph.x.device)
-
-    @torch.enable_grad()
-    def train_epoch(self, validation: Triplets, keep_best: bool) -> EpochRow:
-        """Draw triplets, pass forward and backward, step; return the new row of the history."""
-        epoch = len(self.history) + 1
-        started = time.perf_counter()
-        triplets = self.draw(Purpose.TRIPLETS, epoch)
+    def finish(self, epochs: int) -> FitResult:
+        """Write the file, take the best weights if they were kept, and return the result."""
+        self.save()
+        if self.best_weights is not None:
+            self.model.load_state_dict(self.best_weights)
         self.optimizer.zero_grad()
-        with seeded_rng(self.graph.x.device, self.seed, Purpose.MODEL, epoch):
-            z = self.graph.forward(self.model)
-            share = self.share_of_loss(z, triplets)
-            share.backward()
-            self.sum_gradients()
-            with torch.no_grad():
-                val_loss = self.total(self.share_of_loss(z, validation))
-        loss = self.total(share)
-        _check_finite(epoch, loss, val_loss, self.model)
-        if epoch == 1 and self.is_first:
-            _log_still_conductances(self.model)
-        t = mean_time(self.model)
-        # Before the step: the losses and t belong to the weights that the pass was made with.
-        self.best.update(epoch, val_loss.item(), self.model, keep_best)
-        self.optimizer.step()
-        row = EpochRow(epoch, loss.item(), val_loss.item(), t, time.perf_counter() - started)
-        self.history.append(row)
-        return row
+        stopped = len(self.history) < epochs
+        best = best_epoch(self.history)
+        result = FitResult(self.model.eval(), self.history, best, stopped, self.kept)
+        _log.info("%s", result)
+        return result
 
-    def epoch_end(self, epochs: int) -> EpochEnd:
-        """The argument of a callback."""
-        row = self.history[-1]
-        return EpochEnd(self.model, row, self.history, epochs, self.graph, self.keep_edges)
+    def save(self) -> None:
+        """Write the file, whole or not at all, if the run has one; the first process writes."""
+        if self.file is None or not self.is_first:
+            return
+        state = {
+            "settings": self.settings,
+            "epoch": len(self.history),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "history": [row._asdict() for row in self.history],
+            "best_weights": self.best_weights,
+            "kept": self.kept,
+        }
+        save_checkpoint(self.file, state)
 
+    def load(self, epochs: int) -> None:
+        """Continue where the file ends, if there is one.
 
-def mean_time(model: nn.Module) -> float | None:
-    """The mean of all diffusion times in a model, None if it has none."""
-    times = [
-        module().detach().flatten()
-        for module in model.modules()
-        if isinstance(module, DiffusionTime)
-    ]
-    return torch.cat(times).mean().item() if times else None
-
-
-def _log_still_conductances(model: nn.Module) -> None:
-    """Log the layers whose conductance gets next to no gradient, and so hardly learns."""
-
-    def largest(part: nn.Module) -> float:
-        gradients = [each.grad.abs().max() for each in part.parameters() if each.grad is not None]
-        return max(map(float, gradients), default=0.0)
-
-    most = largest(model)
-    for name, layer in model.named_modules():
-        part = layer.conductance if isinstance(layer, AnisotropicDiffusion) else None
-        if part is None or not any(each.requires_grad for each in part.parameters()):
-            continue
-        if 1000 * largest(part) <= most:
-            _log.warning(
-                "the conductance of %s hardly learns: its largest gradient is %.2g, and %.2g in "
-                "the model. Standardised edge features, or a larger 'rate', help if these features "
-                "tell anything.",
-                name or type(layer).__name__,
-                largest(part),
-                most,
+        Raises:
+            ValueError: If the file is of another run, or damaged; this run is then as it was.
+        """
+        if self.file is None or not self.file.exists():
+            _log.info("no checkpoint at %s: starting afresh", self.file)
+            return
+        _log.info("continuing from %s", self.file)
+        state = load_checkpoint(self.file)
+        check_same_settings(self.file, state["settings"], self.settings, _REMEDY)
+        if state["epoch"] > epochs:
+            raise ValueError(
+                f"Expected 'epochs' to be at least {state['epoch']}, the number in the checkpoint "
+                f"'{self.file}' (got {epochs})."
             )
+        # Into the model's own state dict, which has the versions of its modules.
+        weights = self.model.state_dict()
+        lazy = {name for name, value in weights.items() if is_lazy(value)}
+        then, now = _forms(state["model"], lazy), _forms(weights, lazy)
+        check_same_settings(self.file, then, now, _REMEDY)
+        weights.update(state["model"])
+        self.model.load_state_dict(weights)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.history = [EpochRow(**row) for row in state["history"]]
+        self.best_weights = state["best_weights"]
+        if state["kept"] is not None:
+            self.keep_edges(state["kept"])
 
 
-def _check_finite(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:
-    """Raise before a step that would spoil the weights."""
-    numbers = {"loss": loss, "validation loss": val_loss} | {
-        f"gradient of '{name}'": parameter.grad
-        for name, parameter in model.named_parameters()
-        if parameter.grad is not None
+def _forms(weights: dict[str, Any], lazy: set[str]) -> dict[str, str]:
+    """Return type and shape of the weights whose shape is known."""
+    return {
+        f"model.{name}": f"{value.dtype} {list(value.shape)}"
+        if isinstance(value, Tensor)
+        else type(value).__name__
+        for name, value in weights.items()
+        if name not in lazy
     }
-    for name, value in numbers.items():
-        if not bool(torch.isfinite(value).all()):
-            raise RuntimeError(
-                f"Expected the {name} to be finite in epoch {epoch} (got NaN or infinity). The "
-                "weights are those with which the epoch began. To fix this error, try a smaller "
-                "'lr', or look for extreme values in the data."
-            )

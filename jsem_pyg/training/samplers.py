@@ -32,9 +32,8 @@ class GraphTriplets:
         num_nodes: Number of nodes N, isolated ones included.
 
     Raises:
-        TypeError: If the edges or weights are not tensors of the right type.
-        ValueError: If the edges or weights are malformed, or if no node can be an anchor: there
-            are no edges, or every node that has a neighbour is adjacent to all others.
+        ValueError: If no node can be an anchor: there are no edges, or every node that has a
+            neighbour is adjacent to all others.
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -81,9 +80,6 @@ class GraphTriplets:
         given = ones if weight is None else weight.detach().cpu().double()
         no_loop = first + row != col
         row, col, given = row[no_loop], col[no_loop], given[no_loop]
-        # In units of the largest weight of each row, so that no sum overflows.
-        unit = torch.zeros(num_rows, dtype=torch.float64).scatter_reduce_(0, row, given, "amax")
-        given = given / unit.clamp(min=torch.finfo(torch.float64).tiny)[row]
         # Neighbours are distinct and sorted; a pair that occurs twice has the sum of the weights.
         key, slot = torch.unique(row * num_nodes + col, return_inverse=True)
         total = torch.zeros(key.numel(), dtype=torch.float64).index_add_(0, slot, given)
@@ -154,9 +150,7 @@ class LabelTriplets:
         mask: Nodes whose label may be used; all if omitted. Boolean, shape [N].
 
     Raises:
-        TypeError: If `y` is no integer tensor or `mask` no boolean one.
-        ValueError: If shapes disagree, if the labelled nodes are of fewer than two classes, or
-            if no class has two labelled nodes.
+        ValueError: If the labelled nodes are of fewer than two classes, or if no class has two.
 
     Example:
         >>> y = torch.tensor([0, 0, 1, -1])

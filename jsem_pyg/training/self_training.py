@@ -98,7 +98,7 @@ def self_train(
 def _read_num_classes(
     model: DiffusionClassifier, graph: TrainingGraph, labels: Tensor | None, seed: int
 ) -> int:
-    """The model's number of classes, that of the labels, or that of the clusters."""
+    """Return the model's number of classes, else count the labels' classes, else the clusters."""
     num_nodes, num_channels = graph.x.shape
     if num_channels != model.in_channels:
         raise ValueError(
@@ -121,7 +121,7 @@ def _read_num_classes(
 def _cluster(
     features: Tensor, num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
 ) -> PseudoLabels:
-    """k-means of the diffused features as probabilities, for the time of highest modularity."""
+    """Cluster the diffused features by k-means, for the time of highest modularity."""
 
     def soft_clusters(t: float, z: Tensor) -> PseudoLabels:
         kmeans = k_means(z, num_classes, seed).set_output(transform="default")
@@ -152,7 +152,7 @@ def _learn_labels(
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    """[N] True where a node is confident, and its class [N], of probabilities p [N, C].
+    """Return True [N] if a node is confident, and its class [N], by probabilities p [N, C].
 
     Confident are the nodes of the highest probability in every class, and those of known labels.
     """
@@ -208,17 +208,16 @@ def diffuse_probabilities(
 
 
 def cross_entropies(q: Tensor, confident: Tensor, target: Tensor) -> tuple[float, float]:
-    """Mean cross-entropy of probabilities [N, C] on the confident nodes, and on the others."""
+    """Return the mean cross-entropy on the confident nodes, and on the others."""
     surprise = -q.clamp(min=torch.finfo(q.dtype).tiny).log().gather(-1, target[:, None]).squeeze(-1)
     others = surprise[~confident] if bool((~confident).any()) else surprise
     return float(surprise[confident].mean()), float(others.mean())
 
 
 def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) -> PseudoLabels:
-    """The pseudo-labels of the highest modularity on the graph, the first of equals.
+    """Choose the pseudo-labels of the highest modularity on the graph, the first of equals.
 
-    Equal is what rounding may part, by which the order of the edges would decide: often several
-    times make the same clusters, under other numbers.
+    Often several times make the same clusters: modularities that differ by rounding are equal.
     """
 
     def modularity(each: PseudoLabels) -> float:

@@ -60,7 +60,7 @@ class SpectralClusters:
 
 
 def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
-    """True if the graph prefers clusters `found` [N] to other ones [N].
+    """Return True if the graph prefers clusters `found` [N] to other ones [N].
 
     It does if their modularity is higher, or where they lie so far apart that modularity, which
     prefers clusters of equal size, is not the measure.

@@ -46,11 +46,6 @@ def select_time(
     Returns:
         A record with `t`, the time of the lowest loss, and `losses`, a dict with the loss of each.
 
-    Raises:
-        TypeError: If an argument is of the wrong type.
-        ValueError: If `times` is empty, a number is out of its range, or the data cannot be
-            diffused.
-
     Example:
         >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
         >>> data = Data(x=torch.eye(6), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
@@ -69,7 +64,7 @@ def best_time(
     normalization: str | None = "sym",
     seed: int,
 ) -> SelectedTime:
-    """The result of `select_time` on a graph that was checked before."""
+    """Do what `select_time` does, on a graph that was checked before."""
     loss = TripletLoss()
     structure = graph.structure
     sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)

@@ -1,6 +1,5 @@
 """The graph of a training, read and checked once for everything that follows."""
 
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import (
-    check_choice,
     check_dense,
     check_edge_index,
     check_edge_weight,
@@ -29,7 +27,6 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.rows import GraphRows
 
-EDGE_INPUTS = ("edge_weight", "edge_attr")  # passed to a model by name, if the data has them
 _REMEDY = {
     "x": "set data.x to the features [N, D]",
     "edge_index": "build a graph first, for instance with jsem_pyg.transforms.FaissKNNGraph",
@@ -49,7 +46,7 @@ class TrainingGraph:
 
     @property
     def edge_inputs(self) -> dict[str, Tensor]:
-        """The weights and features of edges that the data has, by name."""
+        """The weights and features of edges that the data have, by name."""
         found = {"edge_weight": self.edge_weight, "edge_attr": self.edge_attr}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -57,22 +54,21 @@ class TrainingGraph:
     def structure(self) -> GraphStructure:
         """The edges, sorted; for heat, which needs all nodes, and both directions of each edge."""
         graph = self.edge_index
-        structure: GraphStructure = (
-            GraphStructure(graph, self.x.size(0))
-            if isinstance(graph, Tensor)
-            else graph.whole(
+        if isinstance(graph, GraphRows):
+            structure: GraphStructure = graph.whole(
                 "for self-training and for the choice of a time, which need all nodes at once",
                 "train by triplets, fit(..., loss='triplet'), or train on a graph that fits one "
                 "machine, such as a part",
             )
-        )
+        else:
+            structure = GraphStructure(graph, self.x.size(0))
         if self.edge_weight is not None:
             structure.check_weight(self.edge_weight)
         return structure
 
     @torch.no_grad()
     def diffused_rows(self, z: Tensor, times: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
-        """Each time from the shortest on, with the diffused rows of z [N, D], of length one.
+        """Yield each time, the shortest first, with diffused rows of z [N, D] of length one.
 
         Heat for s + t is heat for s, then for t.
         """
@@ -83,40 +79,17 @@ class TrainingGraph:
             yield t, unit_rows(z)
 
     def forward(self, model: nn.Module) -> Tensor:
-        """The output of a model for all nodes."""
+        """Call a model on all nodes."""
         output: Tensor = model(self.x, self.edge_index, **self.edge_inputs)
         return output
 
-    def check_takes(self, model: nn.Module) -> None:
-        """Raise a TypeError unless the `forward` of a model takes what it is called with."""
-        if model._forward_pre_hooks:  # they may change the arguments
-            return
-        try:
-            signature = inspect.signature(model.forward)
-        except (TypeError, ValueError):  # of a compiled or scripted module
-            return
-        try:
-            bound = signature.bind(self.x, self.edge_index, **self.edge_inputs)
-            if bound.arguments.get("batch") is self.edge_index:  # torch_geometric.nn.MLP, norms
-                raise TypeError("its second argument is 'batch', not edges")
-        except TypeError as error:
-            names = ", ".join(f"{name}=data.{name}" for name in self.edge_inputs)
-            call = f"model(data.x, data.edge_index{', ' if names else ''}{names})"
-            without = " and ".join(f"'{name}'" for name in self.edge_inputs)
-            remedy = f", or leave {without} out of 'data'" if names else ""
-            raise TypeError(
-                f"Expected 'model' to take the call {call} (got {type(model).__name__}, whose "
-                f"forward takes {signature}: {error}). To fix this error, add what is missing to "
-                f"its forward{remedy}."
-            ) from error
-
     def keep_edges(self, kept: Tensor) -> "TrainingGraph":
-        """The same nodes with those edges for which `kept` [E] is true."""
+        """Return the same nodes with those edges for which `kept` [E] is true."""
         num_edges = self.whole_edge_index().size(1)
         check_mask("kept", kept, (num_edges,), "edges that the model was called with")
         edges = kept.to(self.x.device).nonzero()[:, 0]
-        inputs = {name: value.index_select(0, edges) for name, value in self.edge_inputs.items()}
-        return replace(self, edge_index=self.edge_index.index_select(1, edges), **inputs)
+        inputs = {name: value[edges] for name, value in self.edge_inputs.items()}
+        return replace(self, edge_index=self.edge_index[:, edges], **inputs)
 
     def whole_edge_index(self) -> Tensor:
         """Return `edge_index` [2, E], or raise a TypeError if several processes share the graph."""
@@ -143,39 +116,13 @@ class TrainingGraph:
         check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
         return torch.where(self.train_mask.to(known.device), known, -1)
 
-    def known_labels(
-        self, sampler: object, labels: Tensor | None, num_classes: int | None = None
-    ) -> Tensor | None:
-        """The labels [N] of self-training, -1 where unknown: those given, or `y` on the mask.
-
-        Each class has one, of `num_classes` where the model has so many.
-        """
-        if not isinstance(sampler, str):
-            raise ValueError(
-                "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
-                f"triplets (got {sampler!r})."
-            )
-        check_choice("sampler", sampler, ("graph", "labels"))
-        if sampler == "labels":
-            if labels is not None:
-                raise ValueError(
-                    "Expected 'labels' to be left out for sampler='labels', which stands for "
-                    "data.y (got both). To fix this error, leave one of them out."
-                )
-            labels = self.labels_on_mask()
-        if labels is None:
-            return None
-        check_known_classes(labels, self.x.size(0), num_classes)
-        return labels.to(self.x.device, torch.int64)
-
 
 def prepare_graph(
     data: Data | TrainingGraph, device: torch.device | str | None = None
 ) -> TrainingGraph:
-    """Check a graph and bring it to the device, unless that is done.
+    """Check a graph and bring it to the device, which is that of `data.x` if omitted.
 
-    The data are not changed, no gradient flows back to them, and features and weights are finite.
-    The device is that of `data.x` if omitted.
+    The data are not changed, and no gradient flows back to them.
     """
     if isinstance(data, TrainingGraph):
         return data
@@ -185,67 +132,60 @@ def prepare_graph(
             raise ValueError(
                 f"Expected 'data' to have '{name}' (got {data}). To fix this error, {remedy}."
             )
-    check_float("data.x", data.x)
-    check_dense("data.x", data.x)
-    if data.x.dim() != 2:
-        raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(data.x.shape)}).")
-    check_finite("data.x", data.x)
-    graph, edge_attr = data.edge_index, data.get("edge_attr")
+    x, graph = data.x, data.edge_index
+    check_float("data.x", x)
+    check_dense("data.x", x)
+    if x.dim() != 2:
+        raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(x.shape)}).")
+    check_finite("data.x", x)
     if isinstance(graph, GraphRows):
-        check_num_nodes(graph.num_nodes, data.x.size(0))
+        check_num_nodes(graph.num_nodes, x.size(0))
         num_edges = graph.num_edges
     else:
-        check_edge_index(graph, data.x.size(0))
+        check_edge_index(graph, x.size(0))
         num_edges = graph.size(1)
-    if data.get("edge_weight") is not None:
-        check_edge_weight(data.edge_weight, num_edges)
+    place = x.device if device is None else _read_device(device)
+    edge_weight, edge_attr = data.get("edge_weight"), data.get("edge_attr")
+    if edge_weight is not None:
+        check_edge_weight(edge_weight, num_edges)
+        edge_weight = edge_weight.detach().to(place)
     if edge_attr is not None:
-        check_tensor("data.edge_attr", edge_attr)
-        if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
-            raise ValueError(
-                f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
-                f"'edge_index' (got shape {list(edge_attr.shape)})."
-            )
-        if edge_attr.is_floating_point():  # others are for the model to judge
-            check_float("data.edge_attr", edge_attr)
-            check_finite("data.edge_attr", edge_attr)
-    place = _read_device(device, data.x)
-    found = {name: data.get(name) for name in EDGE_INPUTS}
-    return TrainingGraph(
-        _at(place, data.x.detach()),
-        _at(place, graph) if isinstance(graph, Tensor) else graph,
-        y=data.get("y"),
-        train_mask=data.get("train_mask"),
-        **{name: _at(place, value.detach()) for name, value in found.items() if value is not None},
-    )
+        _check_edge_attr(edge_attr, num_edges)
+        edge_attr = edge_attr.detach().to(place)
+    graph = graph.to(place) if isinstance(graph, Tensor) else graph
+    more = {"y": data.get("y"), "train_mask": data.get("train_mask")}
+    return TrainingGraph(x.detach().to(place), graph, edge_weight, edge_attr, **more)
 
 
-def _at(place: torch.device, values: Tensor) -> Tensor:
-    """Values on a device; those of `torch.inference_mode` copied, as training may save them."""
-    values = values.to(place)
-    return values.clone() if values.is_inference() else values
+def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:
+    """Raise unless these are rows of edges; what they are is for the model to judge."""
+    check_tensor("data.edge_attr", edge_attr)
+    if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
+        raise ValueError(
+            f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
+            f"'edge_index' (got shape {list(edge_attr.shape)})."
+        )
+    if edge_attr.is_floating_point():
+        check_float("data.edge_attr", edge_attr)
+        check_finite("data.edge_attr", edge_attr)
 
 
-def _read_device(device: Any, x: Tensor) -> torch.device:
-    """The device of the argument, that of x for None."""
-    if device is None:
-        return x.device
+def _read_device(device: Any) -> torch.device:
+    """Return a device that computes, or raise an error that says why there is none."""
     check_instance("device", device, (str, torch.device), "a torch.device or its name")
     try:
         found = torch.device(device)
-        torch.empty(0, device=found)
+        torch.zeros(1, device=found).item()  # fails on "meta"
     except Exception as error:  # of another type for each kind of device
         raise ValueError(
             f"Expected 'device' to be a device of this machine, such as 'cpu' (got {device!r}: "
             f"{error})."
         ) from error
-    if found.type == "meta":
-        raise ValueError(f"Expected 'device' to be one that computes (got {device!r}).")
     return found
 
 
 def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
-    """The number of classes in labels [N], -1 where unknown; raise unless each names a node."""
+    """Count the classes in labels [N], -1 where unknown; raise unless all classes have a node."""
     check_labels("labels", labels, num_nodes)
     lowest = int(labels.min()) if labels.numel() else -1
     if lowest < -1:
@@ -268,7 +208,7 @@ def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None 
 
 
 def keep_known(q: Tensor, labels: Tensor | None) -> Tensor:
-    """Probabilities [N, C], one or zero where a label [N] is known (not -1)."""
+    """Return probabilities [N, C] that are one or zero where a label [N] is known (not -1)."""
     if labels is None:
         return q
     certain = F.one_hot(labels.clamp(min=0), q.size(-1)).to(q)

@@ -15,7 +15,7 @@ from .._precision import unit_rows
 
 
 class Triplets(NamedTuple):
-    """M triplets of node indices."""
+    """Hold M triplets of node indices."""
 
     anchor: Tensor  #: [M] int64
     positive: Tensor  #: [M] int64, alike: a neighbour, or a node of the anchor's class

@@ -36,14 +36,6 @@ def test_hand_computed_on_a_path():
     assert relative.item() == pytest.approx(5 / 21)
 
 
-@pytest.mark.parametrize("relative", [False, True])
-def test_signals_of_a_batch_are_as_alone(relative):
-    edge_index, x = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.randn(4, 3, 2)
-    alone = [dirichlet_energy(each, edge_index, relative=relative) for each in x]
-    batch = dirichlet_energy(x, edge_index, relative=relative)
-    torch.testing.assert_close(batch, torch.stack(alone))
-
-
 def test_vanishes_on_the_kernel_and_reaches_two_on_a_bipartite_graph():
     edge_index = to_undirected(torch.tensor([[0, 0, 0], [1, 2, 3]]))  # a star
     root_degree = torch.tensor([[3.0], [1.0], [1.0], [1.0]]).sqrt()
@@ -63,10 +55,24 @@ def test_no_edges_and_a_zero_signal_have_no_energy():
 def test_leading_dimensions_are_a_batch():
     x, edge_index, edge_weight = random_graph()
     batch = torch.stack([x, 2 * x, x.flip(0)])
-    energy = dirichlet_energy(batch, edge_index, edge_weight)
-    assert energy.shape == (3,)
-    for one, signal in zip(energy, batch, strict=True):
-        torch.testing.assert_close(one, dirichlet_energy(signal, edge_index, edge_weight))
+    for relative in (False, True):
+        energy = dirichlet_energy(batch, edge_index, edge_weight, relative=relative)
+        alone = [dirichlet_energy(x, edge_index, edge_weight, relative=relative) for x in batch]
+        torch.testing.assert_close(energy, torch.stack(alone))
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e100])
+def test_no_square_leaves_the_range(scale):
+    x, edge_index, edge_weight = random_graph()
+    expected = dirichlet_energy(x, edge_index, edge_weight, relative=True)
+    found = dirichlet_energy(scale * x, edge_index, edge_weight, relative=True)
+    torch.testing.assert_close(found, expected)
+
+
+def test_an_energy_beyond_its_type_is_refused():
+    edge_index, weight = torch.tensor([[0, 1], [1, 0]]), torch.full((2,), 1e20)
+    with pytest.raises(ValueError, match="'x' to have an energy within torch.float32"):
+        dirichlet_energy(torch.tensor([[1e12], [0.0]]), edge_index, weight, None)
 
 
 @pytest.mark.parametrize("normalization", ["sym", None])

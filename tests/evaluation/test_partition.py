@@ -33,12 +33,6 @@ def test_one_cluster_says_nothing():
     assert scores == pytest.approx((0, 0, 0.5))
 
 
-def test_arrays_in_another_byte_order_are_read():
-    labels, clusters = np.array([0, 300, 300], dtype=">i8"), np.array([5, 5, 7], dtype=">i4")
-    expected = partition_scores(clusters.astype(int), labels.astype(int))
-    assert partition_scores(clusters, labels) == expected
-
-
 def test_bad_input_is_refused():
     y = torch.tensor([0, 1])
     with pytest.raises(ValueError, match="Expected 'clusters' to have shape \\[2\\]"):
@@ -47,5 +41,3 @@ def test_bad_input_is_refused():
         partition_scores(torch.tensor([0.0, 1.0]), y)
     with pytest.raises(ValueError, match="at least one label"):
         partition_scores(y[:0], y[:0])
-    with pytest.raises(TypeError, match="'y' to hold numbers of 64 bits or fewer"):
-        partition_scores(y, np.array([0, 1], dtype=np.longdouble))

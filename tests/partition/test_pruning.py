@@ -90,10 +90,10 @@ def test_what_is_exactly_the_share_goes_wherever_the_node_stands(count):
     assert (kept == alone).all()
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.01, 0.5, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_no_node_loses_more_than_its_share_nor_its_best_edge(share, dtype):
-    for seed in range(5):
+    for seed in range(3):
         data, h = faint_graph(seed, dtype=dtype)
         pruned = prune_edges(data, h, 0.3, max_share=share)
         assert pruned.num_dropped > 0
@@ -163,7 +163,7 @@ def test_isolated_nodes_and_edges_without_weight():
     assert pruned.num_dropped == 2
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.75])
+@pytest.mark.parametrize("share", [0.01, 0.75])
 def test_a_share_bounds_what_moves(share):
     """Also where all nodes lose alike, and where a hub loses much and its neighbours nothing."""
     rim = [(i, i + 1) for i in range(1, 200)]
@@ -171,7 +171,7 @@ def test_a_share_bounds_what_moves(share):
     of_wheel = torch.cat(
         [torch.rand(200, generator=torch.Generator().manual_seed(0)), torch.ones(199)]
     )
-    for data, h in [(graph(wheel), of_wheel.repeat(2)), *(faint_graph(seed) for seed in range(5))]:
+    for data, h in [(graph(wheel), of_wheel.repeat(2)), *(faint_graph(seed) for seed in range(3))]:
         pruned = prune_edges(data, h, 0.5, max_share=share)
         assert pruned.num_dropped > 0
         for normalization, norm in (("sym", 2), ("rw", torch.inf)):

@@ -35,7 +35,7 @@ def test_groups_that_lie_apart_are_counted(num_classes):
     assert max(chosen.curve, key=chosen.curve.get) == num_classes
 
 
-@pytest.mark.parametrize("scale", [1e-20, 1e-10, 1e10])
+@pytest.mark.parametrize("scale", [1e-20, 1e10])
 def test_the_scale_of_features_does_not_matter(scale):
     data = blobs(3)
     expected = fit(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)

@@ -19,9 +19,9 @@ from training.training_cases import (
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import FitResult, LabelTriplets, TripletLoss, Triplets, fit
-from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
+from jsem_pyg.training.checkpoint import load_checkpoint
 from jsem_pyg.training.history import EpochRow
-from jsem_pyg.training.triplet_training import epoch_bar
+from jsem_pyg.training.watching import epoch_bar
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
 
@@ -485,7 +485,10 @@ def test_data_that_is_not_used_may_change(tmp_path, change):
         (lambda: AnisotropicDiffusion(t=[1.0, 4.0], degree=3), "'model.options.degree' to be None"),
         (lambda: AnisotropicDiffusion(t=[1.0, 9.0]), "'model.time.initial.1' to be 4"),
         (lambda: AnisotropicDiffusion(t=[1.0, 4.0, 9.0]), "'model.time.initial.2' to be left out"),
-        (lambda: AnisotropicDiffusion(t=[1.0, 4.0]).double(), "type torch.float32 .*torch.float64"),
+        (
+            lambda: AnisotropicDiffusion(t=[1.0, 4.0]).double(),
+            "to be torch.float32 .*torch.float64",
+        ),
         (lambda: SmoothingStub(), "'model' to be AnisotropicDiffusion"),
     ],
 )
@@ -499,31 +502,18 @@ def test_another_model_is_refused_and_left_as_it_is(tmp_path, other, message):
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("part", ["model", "optimizer", "settings", "epoch", "history", "best"])
-def test_a_checkpoint_that_lacks_a_part_is_refused(tmp_path, part):
-    path = tmp_path / "run.pt"
-    fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint=path, **QUICK)
-    state = load_checkpoint(path)
-    del state[part]
-    for other in (state, [*state, part]):
-        save_checkpoint(path, other)
-        with pytest.raises(ValueError, match=f"run.pt' to be a checkpoint of fit .*'{part}'"):
-            fit(SmoothingStub(), two_clusters(), epochs=3, checkpoint=path, resume=True, **QUICK)
-
-
 @pytest.mark.parametrize(
     ("checkpoint", "error", "message"),
     [
         (3, TypeError, "'checkpoint' to be a path"),
         (True, TypeError, "'checkpoint' to be a path"),
         (b"run.pt", TypeError, "'checkpoint' to be a path"),
-        (".", ValueError, "'checkpoint' to be a file .got the folder"),
+        (".", OSError, "'checkpoint' to be a file, or nothing yet .got a folder"),
         ("file/run.pt", OSError, "'checkpoint' to be in a folder that can be written to"),
     ],
 )
-@pytest.mark.parametrize("resume", [False, True])
 def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_first_epoch(
-    tmp_path, monkeypatch, checkpoint, error, message, resume
+    tmp_path, monkeypatch, checkpoint, error, message
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
@@ -534,7 +524,7 @@ def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_first_epoch(
             two_clusters(),
             epochs=2,
             checkpoint=checkpoint,
-            resume=resume,
+            resume=True,
             callbacks=[ran.append],
             **QUICK,
         )
@@ -652,6 +642,3 @@ def test_data_that_lack_something_are_refused(key):
 def test_a_model_without_parameters_is_refused():
     with pytest.raises(ValueError, match="trainable parameters"):
         fit(SmoothingStub().requires_grad_(False), two_clusters(), epochs=1, **QUICK)
-
-
-# ---------------------------------------------------------------- the real thing

@@ -136,10 +136,9 @@ def test_known_labels_diffuse_with_certainty_in_every_round(monkeypatch):
 
 def test_known_labels_are_those_of_the_mask():
     data = Data(x=torch.eye(3), y=torch.tensor([0, 1, -2]), edge_index=torch.tensor([[0], [1]]))
-    assert prepare_graph(data).known_labels("graph", None) is None
-    assert prepare_graph(data).known_labels("labels", None).tolist() == [0, 1, -1]
+    assert prepare_graph(data).labels_on_mask().tolist() == [0, 1, -1]
     data.train_mask = torch.tensor([True, False, True])
-    assert prepare_graph(data).known_labels("labels", None).tolist() == [0, -1, -1]
+    assert prepare_graph(data).labels_on_mask().tolist() == [0, -1, -1]
 
 
 def test_the_more_certain_half_of_every_class_teaches():

@@ -182,7 +182,7 @@ def test_labels_without_triplets_are_refused(y, message):
         LabelTriplets(torch.tensor(y))
 
 
-@pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e-13, 1e18, 1e37])
+@pytest.mark.parametrize("scale", [1e-20, 1e15])
 def test_the_loss_of_rows_of_any_length(scale):
     z = torch.randn(5, 3, generator=generator())
     triplets = Triplets(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 4]))

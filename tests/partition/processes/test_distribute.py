@@ -28,7 +28,8 @@ from jsem_pyg.partition.processes.distribute import _agree_on_partition
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
-from jsem_pyg.training.distributed_run import DistributedRun, DistributedTriplets
+from jsem_pyg.training.processes import DistributedTriplets
+from jsem_pyg.training.run import Run
 
 
 def whole():
@@ -260,7 +261,5 @@ def test_others_take_the_partition_of_the_first_process():
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_first_process_alone_writes_and_shows(rank):
-    run = object.__new__(DistributedRun)
-    run.graph = SimpleNamespace(edge_index=SimpleNamespace(ranks=SimpleNamespace(rank=rank)))
-    run.__post_init__()
+    run = Run(*[None] * 7, ranks=SimpleNamespace(rank=rank))
     assert run.is_first == (rank == 0)

@@ -1,0 +1,226 @@
+"""The beginning of a run: options, loss and sampler are read, and what cannot work is refused."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from .._checks import check_bool, check_choice, check_positive, check_positive_int
+from .._files import as_path, check_writable
+from .._fingerprint import describe
+from .._tensor_file import check_tree
+from ..nn import AnisotropicDiffusion
+from ..partition import DistributedGraph
+from .history import Callback
+from .processes import DistributedTriplets, SharedLoss, settings_of_all
+from .prune_edges import PruneEdges, diffusion_layers
+from .run import Run
+from .samplers import GraphTriplets, LabelTriplets
+from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph
+from .triplets import Loss, TripletLoss, TripletSampler
+
+
+@dataclass(frozen=True)
+class TripletOptions:
+    """The options of training by triplets; see `fit`."""
+
+    lr: float = 0.01
+    batch_size: int = 4096
+    margin: float = 0.5
+    sketch_dim: int | None = None
+    patience: int | None = None
+    checkpoint: Any = None
+    checkpoint_every: int = 10
+    resume: bool = False
+    callbacks: Sequence[Callback] = ()
+
+    def __post_init__(self) -> None:
+        check_positive("lr", self.lr)
+        check_positive("margin", self.margin)
+        check_positive_int("batch_size", self.batch_size)
+        check_positive_int("checkpoint_every", self.checkpoint_every)
+        if self.patience is not None:
+            check_positive_int("patience", self.patience)
+        check_bool("resume", self.resume)
+        if self.resume and self.checkpoint is None:
+            raise ValueError(
+                "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
+                "pass the file that the run to continue was kept in."
+            )
+        if isinstance(self.callbacks, str) or not isinstance(self.callbacks, Sequence):
+            raise TypeError(
+                "Expected 'callbacks' to be a list of functions (got "
+                f"{type(self.callbacks).__name__}). To fix this, put brackets around a single one."
+            )
+        for callback in self.callbacks:
+            if not callable(callback):
+                raise TypeError(
+                    f"Expected 'callbacks' to be functions (got {callback!r} among them)."
+                )
+
+
+def begin_run(
+    model: nn.Module,
+    graph: TrainingGraph,
+    loss: str | Loss,
+    sampler: str | TripletSampler,
+    seed: int,
+    options: TripletOptions,
+) -> Run:
+    """Make a run before its first epoch; what cannot be trained is refused here."""
+    check_call(model, graph)
+    criterion = _read_loss(loss, options.margin)
+    if isinstance(criterion, nn.Module):
+        criterion.to(graph.x.device)
+    triplets = _read_sampler(sampler, graph)
+    if any(isinstance(callback, PruneEdges) for callback in options.callbacks):
+        diffusion_layers(model)
+        graph.whole_edge_index()
+    shared = graph.edge_index if isinstance(graph.edge_index, DistributedGraph) else None
+    run = Run(
+        model,
+        graph if options.sketch_dim is None else _sketch(model, graph, options.sketch_dim, seed),
+        triplets,
+        criterion if shared is None else SharedLoss(criterion, shared, options.batch_size),
+        _make_optimizer(model, options.lr, graph.x.device),
+        options.batch_size,
+        seed,
+        None if shared is None else shared.ranks,
+    )
+    run.copy_weights()
+    if options.checkpoint is not None:
+        run.file = _read_file(options.checkpoint, model)
+        settings = _settings(graph, sampler, criterion, options)
+        if shared is not None:
+            settings = settings_of_all(shared, settings)
+        for name, value in {"model": model, "seed": seed, **settings}.items():
+            run.settings |= describe(name, value)
+    return run
+
+
+def check_call(model: nn.Module, graph: TrainingGraph) -> None:
+    """Raise a TypeError unless the `forward` of a model takes what `fit` calls it with."""
+    if model._forward_pre_hooks:  # they may change the arguments
+        return
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # of a compiled or scripted module
+        return
+    try:
+        bound = signature.bind(graph.x, graph.edge_index, **graph.edge_inputs)
+        if bound.arguments.get("batch") is graph.edge_index:  # torch_geometric.nn.MLP, norms
+            raise TypeError("its second argument is 'batch', not edges")
+    except TypeError as error:
+        call = ["data.x", "data.edge_index", *(f"{name}=data.{name}" for name in graph.edge_inputs)]
+        without = " and ".join(f"'{name}'" for name in graph.edge_inputs)
+        remedy = f", or leave {without} out of 'data'" if without else ""
+        raise TypeError(
+            f"Expected 'model' to take the call model({', '.join(call)}) (got "
+            f"{type(model).__name__}, whose forward takes {signature}: {error}). To fix this, add "
+            f"what is missing to its forward{remedy}."
+        ) from error
+
+
+def _read_loss(loss: str | Loss, margin: float) -> Loss:
+    """Return the loss that the argument names, or the function that it is."""
+    if isinstance(loss, str):
+        return TripletLoss(margin)
+    if not callable(loss):
+        raise TypeError(
+            f"Expected 'loss' to be 'triplet' or a function of (z, triplets) (got {loss!r})."
+        )
+    if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
+        raise ValueError(
+            f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "
+            "'model' are trained. To fix this error, move them into the model or freeze them."
+        )
+    return loss
+
+
+def _read_sampler(sampler: str | TripletSampler, graph: TrainingGraph) -> TripletSampler:
+    """Return the sampler that the argument names, or the object that it is."""
+    if isinstance(graph.edge_index, DistributedGraph):
+        if sampler != "graph":
+            raise NotImplementedError(
+                "Expected 'sampler' to be 'graph' where several processes share the graph (got "
+                f"{sampler!r}), since each has its own nodes only."
+            )
+        return DistributedTriplets(graph.edge_index, graph.edge_weight)
+    if not isinstance(sampler, str):
+        if not callable(getattr(sampler, "sample", None)):
+            raise TypeError(
+                "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                f"sample(num_triplets, generator) (got {sampler!r})."
+            )
+        return sampler
+    check_choice("sampler", sampler, ("graph", "labels"))
+    if sampler == "graph":
+        return GraphTriplets(graph.edge_index, graph.edge_weight, graph.x.size(0))
+    return LabelTriplets(graph.labels_on_mask())
+
+
+def _make_optimizer(model: nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
+    """Make Adam for the parameters that require a gradient; the model moves to the device."""
+    model.to(device)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
+    return torch.optim.Adam(parameters, lr=float(lr))
+
+
+def _sketch(model: nn.Module, graph: TrainingGraph, sketch_dim: int, seed: int) -> TrainingGraph:
+    """Project the channels at random to fewer, which keeps distances in the mean."""
+    check_positive_int("sketch_dim", sketch_dim)
+    num_channels = graph.x.size(1)
+    if sketch_dim >= num_channels:
+        raise ValueError(
+            f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
+            f"{sketch_dim}). To fix this error, leave it out and train on all channels."
+        )
+    if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
+        raise ValueError(
+            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike when "
+            f"'sketch_dim' is given (got {model}), since only a diffusion commutes with a "
+            "projection of the channels. To fix this error, leave 'sketch_dim' out."
+        )
+    generator = derive_generator(seed, Purpose.SKETCH)
+    size = num_channels, sketch_dim
+    projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
+    return replace(graph, x=graph.x @ projection.to(graph.x))
+
+
+def _read_file(checkpoint: Any, model: nn.Module) -> Path:
+    """Return the path, once it is clear that the model can be saved there."""
+    path = as_path("checkpoint", checkpoint)
+    check_writable("checkpoint", path)
+    state = model.state_dict()
+    check_tree("model", {name: value for name, value in state.items() if not is_lazy(value)})
+    return path
+
+
+def _settings(
+    graph: TrainingGraph, sampler: object, loss: Loss, options: TripletOptions
+) -> dict[str, Any]:
+    """Collect what must not change when a run is resumed, by name."""
+    names = ("lr", "batch_size", "margin", "sketch_dim", "patience")
+    settings: dict[str, Any] = {name: getattr(options, name) for name in names}
+    for name, value in {"sampler": sampler, "loss": loss}.items():
+        settings[name] = value
+        # What no checkpoint restores: weights that are not trained, indices, counters.
+        if isinstance(value, nn.Module):
+            settings[f"{name}.state"] = value.state_dict()
+        elif hasattr(value, "__dict__"):
+            settings[f"{name}.state"] = vars(value)
+    pruning = [callback for callback in options.callbacks if isinstance(callback, PruneEdges)]
+    settings |= {f"callbacks.{i}": callback for i, callback in enumerate(pruning)}
+    used = {"x": graph.x, "edge_index": graph.edge_index, **graph.edge_inputs}
+    if isinstance(sampler, str) and sampler == "labels":
+        labels = {"y": graph.y, "train_mask": graph.train_mask}
+        used |= {name: value for name, value in labels.items() if value is not None}
+    return settings | {f"data.{name}": value for name, value in used.items()}

@@ -1,0 +1,76 @@
+"""Training by triplets in several processes, if they share a graph and hold some of its rows.
+
+All processes draw the same triplets from the same seed, and keep those whose anchor is one of their
+rows; they fetch the features of other nodes. Losses are shares of one mean, and gradients are added
+up before the step: every process makes the same steps, bit for bit.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._fingerprint import describe
+from ..partition import DistributedGraph
+from .samplers import GraphTriplets, check_draw
+from .triplets import Loss, Triplets
+
+
+class SharedLoss:
+    """A loss as the share of this process; it has to be a mean over triplets."""
+
+    def __init__(self, loss: Loss, graph: DistributedGraph, batch_size: int) -> None:
+        self.loss, self.graph, self.batch_size = loss, graph, batch_size
+
+    def __call__(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """Return the share of features z [n, C] of this process's rows."""
+        routes, rows = self.graph.reach(torch.stack(triplets))
+        found = routes.spread(z)
+        if rows.size(1) == 0:
+            return 0 * found.sum()
+        return self.loss(found, Triplets(*rows)) * (rows.size(1) / self.batch_size)
+
+
+class DistributedTriplets(GraphTriplets):
+    """The triplets of :class:`GraphTriplets` whose anchor is a row of this process.
+
+    Nodes are numbered in the order of the partition.
+    """
+
+    def __init__(self, graph: DistributedGraph, edge_weight: Tensor | None) -> None:
+        record, ranks = graph.record, graph.ranks
+        first = int(record.begin[ranks.rank])
+        self._prepare(
+            record.row, record.col, edge_weight, record.num_nodes_in_all, graph.num_nodes, first
+        )
+        counts = torch.zeros(ranks.size, dtype=torch.int64)
+        counts[ranks.rank] = self._anchors.numel()
+        counts = ranks.total(counts)
+        self._before = int(counts[: ranks.rank].sum())
+        self._num_anchors = int(counts.sum())
+        if self._num_anchors == 0:
+            raise ValueError(
+                "Expected some node that has a neighbour to have a non-neighbour too, since a "
+                "negative is a non-neighbour (got none in any process)."
+            )
+
+    def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
+        """Draw as a single process would, and keep the triplets of this one, on the CPU."""
+        check_draw(num_triplets, generator)
+        u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
+        at = (u[0] * self._num_anchors).long() - self._before
+        is_own = (at >= 0) & (at < self._anchors.numel())
+        return self._draw(self._anchors[at[is_own]], *u[1:, is_own])
+
+
+def settings_of_all(graph: DistributedGraph, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the data of this process by sums over the hashes of all processes' data."""
+    own = {name: value for name, value in settings.items() if name.startswith("data.")}
+    own["data.edge_index"] = [graph.nodes, graph.record.row, graph.record.col]
+    hashes = [hashlib.sha256(repr(describe(name, own[name])).encode()).digest() for name in own]
+    numbers = torch.tensor([int.from_bytes(each[:4], "big") for each in hashes])
+    weighed = graph.ranks.total(numbers * (graph.ranks.rank + 1)).tolist()
+    others = {name: value for name, value in settings.items() if name not in own}
+    return others | dict(zip(own, weighed, strict=True)) | {"processes": graph.ranks.size}

@@ -1,0 +1,87 @@
+"""What is seen of an epoch: a bar, the diffusion time, losses and gradients that go wrong."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import torch
+from torch import Tensor, nn
+
+from .._progress import open_bar
+from ..nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionTime
+from .history import EpochRow
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def epoch_bar(
+    epochs: int, done: int, shown: bool = True, file: TextIO | None = None
+) -> Iterator[Callable[[EpochRow], None]]:
+    """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
+
+    Nothing is shown in a log file, or in a notebook without ipywidgets.
+    """
+    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True, "file": file}
+    with open_bar(shown, total=epochs, initial=done, **options) as bar:
+
+        def show(row: EpochRow) -> None:
+            time = "" if row.t is None else f"  t {row.t:.2f}"
+            text = f"loss {row.loss:.4f}{time}  {row.seconds:.3f} s/epoch"
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(row.epoch - bar.n)
+
+        yield show
+
+
+def mean_time(model: nn.Module) -> float | None:
+    """Return the mean of all diffusion times in a model, None if it has none."""
+    times = [
+        module().detach().flatten()
+        for module in model.modules()
+        if isinstance(module, DiffusionTime)
+    ]
+    return torch.cat(times).mean().item() if times else None
+
+
+def check_numbers(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:
+    """Raise a RuntimeError before a step that would spoil the weights."""
+    numbers = {"loss": loss, "validation loss": val_loss} | {
+        f"gradient of '{name}'": parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    for name, value in numbers.items():
+        if not bool(torch.isfinite(value).all()):
+            raise RuntimeError(
+                f"Expected the {name} to be finite in epoch {epoch} (got NaN or infinity). The "
+                "weights are those with which the epoch began. To fix this error, try a smaller "
+                "'lr', or look for extreme values in the data."
+            )
+
+
+def warn_of_stuck_conductances(model: nn.Module) -> None:
+    """Log the layers whose conductance gets next to no gradient."""
+    most = _largest_gradient(model)
+    for name, layer in model.named_modules():
+        if not isinstance(layer, AnisotropicDiffusion | AnisotropicChebConv):
+            continue
+        part = layer.conductance
+        if part is None or not any(each.requires_grad for each in part.parameters()):
+            continue
+        largest = _largest_gradient(part)
+        if 1000 * largest <= most:
+            _log.warning(
+                "the conductance of %s hardly learns: its largest gradient is %.2g, and %.2g in "
+                "the model. Standardised edge features, or a larger 'rate', help if these features "
+                "tell anything.",
+                name or type(layer).__name__,
+                largest,
+                most,
+            )
+
+
+def _largest_gradient(part: nn.Module) -> float:
+    gradients = [each.grad.abs().max() for each in part.parameters() if each.grad is not None]
+    return max(map(float, gradients), default=0.0)
