@@ -132,7 +132,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         attr = None if edge_attr is None else self._columns(edge_attr)
         graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
         conductance = self.conduct(graph, edge_attr, x)
-        entries = heat_entries(graph, weight, x, times, self.options, conductance, node_mass)
+        entries = heat_entries(graph, weight, x.dtype, times, self.options, conductance, node_mass)
         if is_watched(self):
             # Edges that share an entry of S are messages of their own, as much as each conducts.
             share = conductance if weight is None else weight

@@ -72,15 +72,14 @@ def column_flow(
     with as_argument("source", "x"):
         # A column stands for all of them: only type and shape of the signal matter here.
         column = torch.zeros(num_nodes, 1, dtype=dtype)
-        x = column.expand(num_nodes, channels)
-        times = read_times(_detached(t), x)
+        times = read_times(_detached(t), channels)
         structure, weight = _READER.read(edge_index, column, _detached(edge_weight))
         check_instance("edge_index", structure, GraphStructure, "a whole graph")
         assert isinstance(structure, GraphStructure)
         if conductance is not None:
             conductance = _checked_conductance(conductance, structure.num_edges)
-        operator = heat_operator(structure, weight, x, times, options, conductance)
-        coefficients = series_coefficients(x, operator, times, options)
+        operator = heat_operator(structure, weight, dtype, times, options, conductance)
+        coefficients = series_coefficients(operator, times, options, dtype)
     sizes = Sizes(num_nodes, channels, times.value.size(0), source.dtype.itemsize)
     has_scales = not is_single(t)
     graph = structure.csr.rowptr, structure.csr.col, structure.slot
