@@ -87,7 +87,8 @@ def shape_times(t: float | Tensor, num_channels: int, name: str = "t") -> Tensor
         return (torch.zeros((), dtype=torch.float64, device="cpu") + t).reshape(1, 1)
     times = real_numbers(name, t)
     is_empty = times.dim() > 0 and times.size(0) == 0
-    is_other_width = times.dim() == 2 and times.size(1) not in (1, num_channels)
+    # Not `in`: sizes may be symbols of a compiler.
+    is_other_width = times.dim() == 2 and times.size(1) != 1 and times.size(1) != num_channels
     if is_empty or is_other_width or times.dim() > 2:
         raise ValueError(
             f"Expected '{name}' to be a number, [S] scales or [S, D] scales and channels, with "
