@@ -74,21 +74,6 @@ def power_of_two(value: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(value), torch.frexp(value).exponent - 1)
 
 
-def square_root(value: Tensor) -> Tensor:
-    """The square root, whose derivatives are computed in units in which it is of order one.
-
-    So they stay in range as far as they are in it themselves: torch's divide by the root cubed.
-    """
-    unit = power_of_two(value.detach().sqrt())
-    return (value / unit / unit).sqrt() * unit
-
-
-def inverse_square_root(value: Tensor) -> Tensor:
-    """One over the square root, in the same way."""
-    unit = power_of_two(value.detach().sqrt())
-    return (value / unit / unit).rsqrt() / unit
-
-
 def unit_rows(x: Tensor) -> Tensor:
     """Rows [..., D] of length one, however long they are; a row of zeros stays zero.
 

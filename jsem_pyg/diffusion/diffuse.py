@@ -73,4 +73,4 @@ def diffuse(
             "Expected 't' to be a time, a tensor of times, a filter or a list of filters "
             f"(got {type(t).__name__})."
         )
-    return squeeze_scales(evolve(x, heat, read_times(t, x), options), t)
+    return squeeze_scales(evolve(x, heat, read_times(t, x.size(-1)), options), t)

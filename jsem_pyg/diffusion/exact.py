@@ -97,7 +97,7 @@ def exact_heat_diffusion(
     """
     check_signal(x)
     check_single_time(t)
-    times = read_times(t, x)
+    times = read_times(t, x.size(-1))
     check_finite("x", x)
     check_edge_index(edge_index, x.size(-2))
     if edge_weight is not None:

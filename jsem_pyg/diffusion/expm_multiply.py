@@ -21,8 +21,9 @@ from .._checks import (
 from ..graph import GraphStructure
 from ..operators import HeatOperator
 from .evolve import evolve
+from .heat_coefficients import LONGEST
 from .options import HeatOptions
-from .times import LONGEST, check_signal, check_single_time, read_times
+from .times import check_signal, check_single_time, read_times
 
 # Growth of a step, as an exponent of the bound; and the share of the bound that a column keeps in a
 # step: below, the error allowed for the bound is no longer small beside the result.
@@ -69,7 +70,7 @@ def expm_multiply(
     check_positive("tol", tol)
     check_single_time(t)
     time = real_numbers("t", t).double()
-    read_times(time.abs(), columns)
+    read_times(time.abs(), columns.size(-1))
     check_signal_range("x", columns)
     sign = -1.0 if float(time.detach()) < 0 else 1.0
     duration = sign * time  # not abs(), whose derivative at zero is zero
@@ -107,7 +108,7 @@ def expm_multiply(
     while True:
         out, share = given, math.inf
         options = HeatOptions(tol=tol / steps, backend=backend)
-        times = read_times(duration * radius / steps, given)
+        times = read_times(duration * radius / steps, given.size(-1))
         growth = torch.exp(duration * (shift + radius) / steps).to(out)
         for _ in range(steps):
             before, out = out, evolve(out, operator, times, options).squeeze(-3)

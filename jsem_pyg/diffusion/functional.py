@@ -41,12 +41,8 @@ def heat_diffusion(
 
     with :math:`\mathbf{L} = \mathbf{I} - \mathbf{S}` the Laplacian of the graph, T_k the Chebyshev
     polynomials, and c_k from :func:`~jsem_pyg.diffusion.heat_coefficients`. Differentiable in `x`,
-    `edge_weight` and `t`; twice with `backend="reference"`. An isolated node keeps its features.
-
-    Of `torch.func`, `grad` and `vjp` work on every backend but "torch_sparse", and so do `jvp` and
-    `vmap` in `x` and `t`, and `jacrev` in `x`; everything else, such as `jacrev` in `t`, Hessians
-    and ensembles of weights, on "reference"; the errors of the others name it. Graphs are not
-    mapped over.
+    `edge_weight` and `t` once; with `backend="reference"` twice, and by the transforms of
+    `torch.func` (but graphs are not mapped over). An isolated node keeps its features.
 
     Under `torch.compile` and `torch.export` this is a single op without graph breaks, which checks
     what eager code checks (see :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it
@@ -86,7 +82,8 @@ def heat_diffusion(
         TypeError: if an argument is of the wrong type.
         ValueError: if the graph is directed or out of range, has self-loops or negative weights, if
             a value is NaN or infinite, if shapes do not fit, or if the backend cannot run.
-        NotImplementedError: if the backend lacks the derivative that `torch.func` takes.
+        NotImplementedError: if the backend lacks a second derivative or a transform; it names the
+            one that has them.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -104,14 +101,14 @@ def heat_diffusion(
                 "heat_diffusion without them."
             )
         adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        times = Times(shape_times(t, x), 0.0)
         graph = (adjacency, weight, None, None, options)
+        times = Times(shape_times(t, x.size(-1)), 0.0)
         return squeeze_scales(compiled_heat(graph, x, times), t)
-    return _diffuse_eagerly(x, edge_index, edge_weight, t, options, node_mass)
+    return squeeze_scales(_diffuse(x, edge_index, edge_weight, t, options, node_mass), t)
 
 
 @eager
-def _diffuse_eagerly(
+def _diffuse(
     x: Tensor,
     edge_index: Any,
     edge_weight: Tensor | None,
@@ -121,9 +118,9 @@ def _diffuse_eagerly(
 ) -> Tensor:
     """Diffuse without the registered op, which knows no transforms of `torch.func`."""
     structure, weight = _READER.read(edge_index, x, edge_weight)
-    times = read_times(t, x)
-    operator = heat_operator(structure, weight, x, times, options, node_mass=node_mass)
-    return squeeze_scales(evolve(x, operator, times, options), t)
+    times = read_times(t, x.size(-1))
+    operator = heat_operator(structure, weight, x.dtype, times, options, node_mass=node_mass)
+    return evolve(x, operator, times, options)
 
 
 def heat_kernel_columns(

@@ -7,10 +7,13 @@ r"""The Chebyshev coefficients of the heat kernel, and how many of them a tolera
 with the modified Bessel functions I_k (Abramowitz and Stegun 1964, 9.6.34; the expansion is that of
 Tal-Ezer and Kosloff 1984). All c_k are positive and sum to one, so that cutting the series after
 the degree K leaves an operator error of at most the sum of the c_k that were cut.
+
+They are computed by the sum that turns samples of any function into its series, as in
+:mod:`.filter_coefficients`: plain operations, which every derivative and transform of torch knows.
 """
 
+import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +21,13 @@ from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_dense, check_float, check_nonnegative, check_nonnegative_int, numbers_of
-from ..kernels.torch_func import LightFunction, check_forward_mode, lasting
-from .times import LONGEST
+from ..kernels.torch_func import lasting
 
-_MOST_REMEMBERED = 256  # times whose coefficients are remembered as one table
+LONGEST = 1e4  # times in units of the fastest rate
 
 
 def heat_coefficients(t: Tensor, degree: int) -> Tensor:
-    """The coefficients c_0(t), ..., c_K(t).
+    """Compute the coefficients c_0(t), ..., c_K(t).
 
     Args:
         t: diffusion times >= 0, of any shape; differentiable, as often as one likes.
@@ -48,77 +50,53 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     times = numbers_of(t)
     if not bool(((times >= 0) & times.isfinite()).all()):
         raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
-    return coefficients_in(t.double(), degree, torch.float64)
+    longest = float(times.max()) if times.numel() else 0.0
+    return coefficients_at(t.double(), degree, longest)
 
 
-def coefficients_in(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-    """Compute the coefficients of checked times in float64, in `dtype`."""
-    out: Tensor = _Coefficients.call(t, degree, dtype)
-    return out
+def coefficients_at(t: Tensor, degree: int, longest: float) -> Tensor:
+    """Compute the coefficients of checked times, none above `longest`, in float64."""
+    rate, cosines, first = (each.to(t.device) for each in _samples(degree, longest))
+    # exp - 1 in place of exp, and one added to c_0: at short times all digits of c_1 are right.
+    sums = torch.addmm(first, cosines, torch.expm1(-rate * t.reshape(1, -1)))
+    return sums.reshape(-1, *t.shape)
 
 
-class _Coefficients(LightFunction):
-    """(t, degree, dtype) -> c_0(t), ..., c_K(t), differentiable as often as one likes."""
+def sample_count(degree: int, longest: float) -> int:
+    """Return how many samples M of exp(-t (1 - s)) give c_0, ..., c_K to the last digit.
 
-    @staticmethod
-    def forward(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-        return _table_at(t, degree, dtype).clone()  # what is remembered stays as it is
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        t, ctx.degree, ctx.dtype = inputs
-        ctx.save_for_backward(t)
-        ctx.save_for_forward(t)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (t,) = ctx.saved_tensors
-        slope = _derivative(coefficients_in(t, ctx.degree + 1, torch.float64))
-        return (grad.double() * slope).sum(0), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, of_t: Tensor, *_: None) -> Tensor:
-        check_forward_mode()
-        (t,) = ctx.saved_tensors
-        slope = _derivative(coefficients_in(t, ctx.degree + 1, torch.float64))
-        return (of_t * slope).to(ctx.dtype)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], t: Tensor, *rest: Any) -> tuple[Tensor, int]:
-        return _Coefficients.call(t.movedim(in_dims[0], 0), *rest), 1
-
-
-def _derivative(c: Tensor) -> Tensor:
-    r"""c_0, ..., c_(K+1) -> the derivatives in t of c_0, ..., c_K.
-
-    .. math::
-        c_k^{\prime} = (c_{k-1} + c_{k+1}) / 2 - c_k, \qquad k \ge 2
-
-    with 2 c_0 in place of c_(k-1) for k = 1, and zero for k = 0.
+    Their sum is c_k and c_(2M - k), c_(2M + k), ...; and c_k is below the rounding unit beyond
+    k = 9 sqrt(t) + 30.
     """
-    lower = torch.cat([torch.zeros_like(c[:1]), 2 * c[:1], c[1:-2]])[: len(c) - 1]
-    return 0.5 * (lower + c[1:]) - c[:-1]
+    needed = max(degree + 1, (degree + math.ceil(9 * math.sqrt(longest)) + 30) // 2)
+    return -(-needed // 16) * 16  # in steps, so that learned times find the same table
 
 
-def _table_at(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-    """Look up the coefficients at times of any shape."""
-    make = _table if t.numel() <= _MOST_REMEMBERED else _table.__wrapped__
-    return make(tuple(t.flatten().tolist()), tuple(t.shape), degree, dtype).to(t.device)
+@lru_cache(maxsize=16)
+def cosine_table(degree: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return 1 - s [M, 1] at the samples s, and the cosines [K + 1, M] that sum them to c_k."""
+    odd = 2 * np.arange(count) + 1
+    rate = 2 * np.sin(odd * (np.pi / (4 * count))) ** 2
+    turns = np.arange(degree + 1)[:, None] * odd % (4 * count)
+    cosines = np.cos(turns * (np.pi / (2 * count))) * (2 / count)
+    cosines[0] /= 2
+    return rate[:, None], cosines
 
 
-@lru_cache(maxsize=64)
+def _samples(degree: int, longest: float) -> tuple[Tensor, ...]:
+    return _as_tensors(degree, sample_count(degree, longest))
+
+
+@lru_cache(maxsize=16)
 @lasting
-def _table(
-    numbers: tuple[float, ...], shape: tuple[int, ...], degree: int, dtype: torch.dtype
-) -> Tensor:
-    order = np.arange(float(degree + 1)).reshape(-1, *([1] * len(shape)))
-    values = np.asarray(ive(order, np.reshape(numbers, shape)))
-    values[1:] *= 2
-    return torch.from_numpy(values).to(dtype)
+def _as_tensors(degree: int, count: int) -> tuple[Tensor, ...]:
+    """Return the table as tensors, and the unit vector e_0 [K + 1, 1]."""
+    parts = *cosine_table(degree, count), np.eye(degree + 1, 1)
+    return tuple(map(torch.from_numpy, parts))
 
 
 def truncation_bound(t: float, degree: int) -> float:
-    r"""An upper bound of `||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||`, for any symmetric S.
+    r"""Bound `||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||` from above, for any symmetric S.
 
     It is the sum of the coefficients that were cut, since `|T_k| <= 1` on the spectrum of S. They
     are summed up to where they underflow to zero.
@@ -138,7 +116,7 @@ def truncation_bound(t: float, degree: int) -> float:
 
 
 def heat_degree(t: float, bound: float) -> int:
-    """The smallest degree whose truncation bound is at most `bound`.
+    """Return the smallest degree whose truncation bound is at most `bound`.
 
     Args:
         t: the largest diffusion time, in [0, 1e4].
@@ -169,7 +147,7 @@ def _check_time(t: float) -> None:
 
 
 def _tails(t: float, negligible: float = 0.0) -> np.ndarray:
-    """The sums over k > K of c_k(t), for K = 0, 1, ... until c_k is negligible."""
+    """Sum c_k(t) over k > K, for K = 0, 1, ... until c_k is negligible."""
     count = 32
     while ive(float(count), t) > negligible:
         count *= 2

@@ -125,7 +125,7 @@ def hypergraph_diffusion(
     """
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend, method=method, domain="hypergraph")
-    times = read_times(t, x)
+    times = read_times(t, x.size(-1))
     hypergraph = read_hypergraph(_READER, hyperedge_index, x, hyperedge_weight, num_hyperedges)
     return squeeze_scales(hypergraph_heat(x, *hypergraph, times, options), t)
 
@@ -149,7 +149,8 @@ def hypergraph_heat(
     if method == "dense":
         method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
 
-    dtype = choose_dtype(x, times.reach(0.5), options.tol)  # the rate of hypergraphs is a half
+    reach = times.reach(0.5)  # the rate of hypergraphs is a half
+    dtype = choose_dtype(x.dtype, x.device, reach, options.tol)
     if hyperedge_weight is not None:
         if not in_range(hyperedge_weight, dtype):
             dtype = torch.float64

@@ -35,11 +35,11 @@ from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
-from .evolve import MARGIN, sum_series
+from .evolve import sum_series
 from .heat import heat_operator
 from .heat_coefficients import heat_coefficients, heat_degree
 from .options import HeatOptions
-from .times import read_times
+from .times import MARGIN, read_times
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def heat_field(
     """
     check_choice("normalization", normalization, _SHARES)
     options = HeatOptions(tol=tol, normalization=normalization)
-    times = read_times(t, x)
-    operator = heat_operator(structure, edge_weight, x, times, options, conductance)
+    times = read_times(t, x.size(-1))
+    operator = heat_operator(structure, edge_weight, x.dtype, times, options, conductance)
     degree = heat_degree(t, MARGIN * tol / operator.scaling.condition)
     # [K + 1, 2, 1]: of the heat, and of the incoming heat.
     of_heat = heat_coefficients(torch.tensor(t, dtype=torch.float64, device="cpu"), degree)

@@ -57,32 +57,20 @@ def compiled_heat(graph: CompiledGraph, x: Tensor, times: Times) -> Tensor:
     return out
 
 
-class _Keeping(Operator):
-    """An operator whose series also keeps the terms that the derivative needs."""
+class _Once(Operator):
+    """A series that is evaluated once: it keeps its last terms, or resumes from those given."""
 
-    def __init__(self, matrix: SeriesOperator) -> None:
-        self.num_nodes, self.matrix = matrix.num_nodes, matrix
-        self.kept: Tensor | None = None
-
-    def apply(self, x: Tensor) -> Tensor:
-        return self.matrix.apply(x)
-
-    def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
-        out, self.kept = self.matrix.evaluate(x, coefficients, True)
-        return out
-
-
-class _Resumed(Operator):
-    """An operator whose series was evaluated before: only its derivative is right."""
-
-    def __init__(self, matrix: SeriesOperator, kept: Tensor) -> None:
+    def __init__(self, matrix: SeriesOperator, kept: Tensor | None = None) -> None:
         self.num_nodes, self.matrix, self.kept = matrix.num_nodes, matrix, kept
 
     def apply(self, x: Tensor) -> Tensor:
         return self.matrix.apply(x)
 
     def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
-        return resumed_series(self.matrix, self.kept, x, coefficients)
+        if self.kept is not None:  # only the derivative of the result is right
+            return resumed_series(self.matrix, self.kept, x, coefficients)
+        out, self.kept = self.matrix.evaluate(x, coefficients, True)
+        return out
 
 
 @torch.library.custom_op("jsem_pyg::heat_diffusion", mutates_args=())
@@ -110,8 +98,8 @@ def heat_diffusion_op(
         )
     structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
-    times = read_times(t, x)
-    operator = heat_operator(structure, weight, x, times, options, conductance)
+    times = read_times(t, x.size(-1))
+    operator = heat_operator(structure, weight, x.dtype, times, options, conductance)
     matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
     if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
         return evolve(x, operator, times, options).contiguous(), kept
@@ -120,7 +108,7 @@ def heat_diffusion_op(
         columns = x.numel() // x.size(-2)
         kept = kept.new_empty(matrix.kept_shape(x.size(-2), columns, kept.dtype))
         return evolve(x, operator, times, options).contiguous(), kept
-    keeping = _Keeping(matrix)
+    keeping = _Once(matrix)
     out = evolve(x, replace(operator, matrix=keeping), times, options)
     assert keeping.kept is not None
     return out.contiguous(), keeping.kept
@@ -175,14 +163,14 @@ def _backward_op(
     signal, times, weight, conducted = leaves
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
-        times = read_times(times, signal)
-        operator = heat_operator(structure, weight, signal, times, options, conducted)
+        times = read_times(times, signal.size(-1))
+        operator = heat_operator(structure, weight, signal.dtype, times, options, conducted)
         matrix = operator.matrix
         # Rows that are scaled back need the result of the series for their own derivative.
         is_scaled = operator.scaling.row_scale is not None
         is_kept = kept.numel() and kept.dtype == operator.dtype and not is_scaled
         if is_kept and isinstance(matrix, SeriesOperator):
-            operator = replace(operator, matrix=_Resumed(matrix, kept))
+            operator = replace(operator, matrix=_Once(matrix, kept))
         out = evolve(signal, operator, times, options)
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         if not out.requires_grad:  # a series of a single term does not look at the weights

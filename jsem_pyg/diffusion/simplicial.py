@@ -96,7 +96,10 @@ def simplicial_diffusion(
     """
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend, domain="complex")
-    times = read_times(t, x), read_times(t if t_up is None else t_up, x, "t_up")
+    times = (
+        read_times(t, x.size(-1)),
+        read_times(t if t_up is None else t_up, x.size(-1), "t_up"),
+    )
     scales = [each.value.size(0) for each in times]
     if scales[1] not in (1, scales[0]):
         raise ValueError(
@@ -159,7 +162,7 @@ def simplicial_heat(
     def heat(part: str, t: Times | SpectralFilter) -> Tensor:
         choices = options.normalization, options.backend
         operator = hodge_operator(structure, part, *weights, *choices, compute_dtype(x))
-        precise = choose_dtype(x, t.reach(operator.scaling.rate), options.tol)
+        precise = choose_dtype(x.dtype, x.device, t.reach(operator.scaling.rate), options.tol)
         if precise != operator.dtype:
             operator = hodge_operator(structure, part, *weights, *choices, precise)
         return evolve(flow, operator, t, options)

@@ -1,58 +1,98 @@
 """Signals and diffusion times: checked, and brought into one shape."""
 
+import logging
 import math
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .._checks import as_float, check_float, list_of, real_numbers
+from .._checks import check_float, list_of, real_numbers
+from ..operators import HeatOperator
+from .heat_coefficients import LONGEST, coefficients_at, heat_degree, truncation_bound
+from .options import HeatOptions
 
-LONGEST = 1e4  # times in units of the fastest rate
+_log = logging.getLogger(__name__)
+
+# The series is cut at a hundredth of the tolerance: its error is proportional to the signal that
+# goes in, and this keeps it below `tol` relative to what comes out, as long as diffusion leaves a
+# hundredth of the signal's norm. It costs two or three terms.
+MARGIN = 0.01
 
 
 class Times(NamedTuple):
     """Diffusion times that have passed their checks."""
 
-    value: Tensor  # [S, 1 or D], float64, on the CPU, where the Bessel functions are computed
+    value: Tensor  # [S, 1 or D], float64, on the CPU, where the coefficients are computed
     longest: float  # zero if there are no times, or in compiled code, which has no values
 
     def reach(self, fastest: float) -> float:
-        """The longest time in units of a rate."""
+        """Return the longest time in units of a rate."""
         return self.longest * fastest
 
     def by_channel(self, num_channels: int) -> "Times":
         """Turn S scales of C channels into one scale of S C channels, scale by scale."""
         return self._replace(value=self.value.reshape(-1).repeat_interleave(num_channels)[None])
 
+    def coefficients(
+        self, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
+    ) -> Tensor:
+        """Compute the coefficients [K + 1, S, 1 or D] of the series.
 
-def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
-    """Check diffusion times for signals x, and bring them to the shape [S, 1 or D]."""
-    times = shape_times(t, x, name)
+        Raises:
+            ValueError: if the times are too long.
+        """
+        scaling = operator.scaling
+        longest = self.reach(scaling.rate)
+        check_reach(longest, scaling.rate)
+        degree = options.degree
+        if degree is None:
+            degree = degree_of(longest, options.tol, dtype, scaling.condition)
+        elif (error := truncation_bound(min(longest, LONGEST), degree)) > 1e-2:
+            _log.warning(
+                "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the "
+                "signal's norm. degree=None finds a degree that is high enough.",
+                degree, longest, error,
+            )  # fmt: skip
+        return coefficients_at(self.value * scaling.rate, degree, longest)
+
+    def at_zero(self) -> None:
+        """Return what isolated nodes are multiplied by: nothing, as they keep their features."""
+
+
+def degree_of(longest: float, tol: float, dtype: torch.dtype, condition: float) -> int:
+    """Return the degree that a tolerance needs, for times in units of the rate."""
+    bound = max(MARGIN * tol, torch.finfo(dtype).eps / 2) / condition
+    # At short times, derivatives in weights are of the order of t, and those in t drop one power of
+    # it: so the rest of the series counts 1 / t times as much. x itself, the first term, is precise
+    # enough at the shortest, but has no derivative in weights.
+    return max(heat_degree(min(longest, LONGEST), bound * min(longest, 1.0)), 1)
+
+
+def read_times(t: float | Tensor, num_channels: int, name: str = "t") -> Times:
+    """Check diffusion times for D channels, and bring them to the shape [S, 1 or D]."""
+    times = shape_times(t, num_channels, name)
     numbers = list_of(times)
     if not all(0 <= each < math.inf for each in numbers):
-        width = times.size(1)
-        rows = [numbers[i : i + width] for i in range(0, len(numbers), width)]
-        several = numbers if width == 1 else rows
-        given = numbers[0] if is_single(t) else several
+        given = numbers[0] if is_single(t) else numbers
         raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {given}).")
     return Times(times, max(numbers, default=0.0))
 
 
-def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
-    """Times of the shape [S, 1 or D]. Their values are not checked: compiled code cannot."""
+def shape_times(t: float | Tensor, num_channels: int, name: str = "t") -> Tensor:
+    """Bring times to the shape [S, 1 or D]. Their values are not checked: compiled code cannot."""
     if isinstance(t, (float, int)) and not isinstance(t, bool):  # torch 2.8 traces no float | int
         # Not `as_tensor`, for which torch.compile would make new code for every number.
-        t = t if isinstance(t, float) or torch.compiler.is_compiling() else as_float(t)
         return (torch.zeros((), dtype=torch.float64, device="cpu") + t).reshape(1, 1)
     times = real_numbers(name, t)
     is_empty = times.dim() > 0 and times.size(0) == 0
-    is_other_width = times.dim() == 2 and times.size(1) != 1 and times.size(1) != x.size(-1)
+    # Not `in`: sizes may be symbols of a compiler.
+    is_other_width = times.dim() == 2 and times.size(1) != 1 and times.size(1) != num_channels
     if is_empty or is_other_width or times.dim() > 2:
         raise ValueError(
             f"Expected '{name}' to be a number, [S] scales or [S, D] scales and channels, with "
-            f"D = {x.size(-1)} (got shape {list(times.shape)})."
+            f"D = {num_channels} (got shape {list(times.shape)})."
         )
     times = times.to("cpu", torch.float64)
     return times if times.dim() == 2 else times.reshape(-1, 1)
@@ -69,8 +109,8 @@ def check_reach(reach: float, fastest: float) -> None:
         )
 
 
-def check_single_time(t: float | Tensor) -> None:
-    """Raise a ValueError where `t` holds several times."""
+def check_single_time(t: Any) -> None:
+    """Raise a ValueError if `t` holds several times."""
     shape = real_numbers("t", t).shape
     if len(shape) > 0:
         raise ValueError(
@@ -79,12 +119,12 @@ def check_single_time(t: float | Tensor) -> None:
 
 
 def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
-    """[..., S, N, D] -> [..., N, D] where `t` is a single time without scales."""
+    """Drop the axis of scales, [..., S, N, D] -> [..., N, D], if `t` is a single time."""
     return out.squeeze(-3) if is_single(t) else out
 
 
 def is_single(t: float | Tensor) -> bool:
-    """True if `t` is one time, without scales."""
+    """Return True if `t` is one time, without scales."""
     # A number first: compiled code cannot ask it for attributes, as it can arrays and tensors.
     return isinstance(t, Real) or getattr(t, "ndim", None) == 0
 

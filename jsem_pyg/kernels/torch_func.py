@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
-from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 P = ParamSpec("P")
@@ -63,35 +62,6 @@ def outside_inference() -> Iterator[None]:
         yield
 
 
-class LightFunction(torch.autograd.Function):
-    """A Function with `setup_context` and a cheap way to call it outside of `torch.func`.
-
-    In `apply`, torch binds the default arguments of `forward` by its signature at every call, which
-    takes as long as ten small operations. These Functions have no default arguments.
-    """
-
-    @classmethod
-    def call(cls, *args: Any) -> Any:
-        """Return the result of `apply`."""
-        if torch.compiler.is_compiling() or is_transformed():
-            return cls.apply(*args)
-        return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
-
-
 def is_transformed() -> bool:
-    """True if this runs inside of a transform of `torch.func`."""
+    """Return True inside of a transform of `torch.func`."""
     return torch._C._are_functorch_transforms_active()  # which compilers know
-
-
-def check_forward_mode() -> None:
-    """Raise a NotImplementedError in a forward-mode rule that runs inside of another.
-
-    There torch disables the outer derivative, and would return zeros in its place.
-    """
-    stack = torch._C._functorch.get_interpreter_stack() or []
-    if sum(each.key() == TransformType.Jvp for each in stack) > 1:
-        raise NotImplementedError(
-            "Expected no forward mode inside of forward mode (got a 'jvp' or 'jacfwd' in another). "
-            "To fix this, take one of both derivatives in reverse mode, as torch.func.hessian "
-            "does: with backend='reference', jacfwd(jacrev(...))."
-        )

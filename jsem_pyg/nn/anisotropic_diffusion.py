@@ -188,7 +188,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         attr = self._columns(edge_attr)
         graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
         conductance = self.conduct(graph, attr, x)
-        given = graph, weight, x, times, self.options, conductance, node_mass
+        given = graph, weight, x.dtype, times, self.options, conductance, node_mass
         if is_watched(self):
             return through_propagate(self, graph, heat_entries(*given), weight, conductance)
         return heat_operator(*given)

@@ -61,8 +61,8 @@ class HeatLayer(torch.nn.Module):
         if self.filter is not None:
             return self.filter
         if torch.compiler.is_compiling():  # which has no values to check
-            return Times(shape_times(self.t, x), 0.0)
-        return read_times(self.t, x)
+            return Times(shape_times(self.t, x.size(-1)), 0.0)
+        return read_times(self.t, x.size(-1))
 
     def _describe(self) -> str:
         return f"{self._describe_times()}, normalization={self.options.normalization}"

@@ -115,7 +115,7 @@ class SimplicialDiffusion(HeatLayer):
         """Diffuse the flows; see the class for shapes."""
         check_signal(x)
         times = self.times(x)
-        up = read_times(self.t_up, x) if self.filter is None else self.filter
+        up = read_times(self.t_up, x.size(-1)) if self.filter is None else self.filter
         weighted = read_complex(
             self._reader, edge_index, x, triangles, edge_weight, triangle_weight
         )

@@ -3,7 +3,7 @@ r"""The symmetric operator S of a weighted graph, with its spectrum in [-1, 1].
 .. math::
     \mathbf{L} = r (\mathbf{I} - \mathbf{S})
 
-where the rate r is one for the normalised Laplacians, and half a bound of the spectrum otherwise.
+The rate r is one for the normalised Laplacians, and half a bound of the spectrum otherwise.
 """
 
 import functools
@@ -28,23 +28,30 @@ from ..kernels.table import CHEBYSHEV, lists_backends
 from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
-_FARTHEST = 1e31  # of roots of degrees, beyond which one would be zero beside the largest
+_STEEPEST = 1e6  # roots of degrees that are further apart magnify the rounding of float32
 
 
 class Entries(NamedTuple):
     """The entries of S, before a kernel is chosen for it."""
 
     off_diagonal: Tensor  # [nnz] in the slots of the structure
-    diagonal: Tensor | None  # [N], where S has one
+    diagonal: Tensor | None  # [N], if S has one
     scaling: Scaling  # what else the Laplacian is made of
 
     def to(self, dtype: torch.dtype) -> "Entries":
-        """Return the same entries in another type."""
+        """Return the same entries in another type, or in float64 if the scaling needs it."""
+        if self.scaling.condition > _STEEPEST and self.off_diagonal.device.type != "mps":
+            dtype = torch.float64
         diagonal = None if self.diagonal is None else self.diagonal.to(dtype)
         row_scale = self.scaling.row_scale
         row_scale = None if row_scale is None else row_scale.to(dtype)
         scaling = replace(self.scaling, row_scale=row_scale)
         return Entries(self.off_diagonal.to(dtype), diagonal, scaling)
+
+    def operator(self, structure: GraphRows, backend: str) -> HeatOperator:
+        """Hand the entries to a kernel."""
+        matrix = structure.make_matrix(self.off_diagonal, self.diagonal, backend)
+        return HeatOperator(matrix, self.scaling, self.off_diagonal.dtype)
 
 
 @lists_backends(CHEBYSHEV)
@@ -76,7 +83,7 @@ def laplacian_operator(
             the edges around, so that a common factor of all conductances changes nothing.
             D - W does not depend on loops.
         dtype: what signals are computed in, and so the type of the entries of S; None: that of the
-            weights.
+            weights. Roots of degrees or masses that differ by more than 1e6 are used in float64.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
             `normalization=None`; None: ones.
 
@@ -87,87 +94,34 @@ def laplacian_operator(
     """
     check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
     check_nonnegative("self_loop", self_loop)
-    if dtype is not None:
-        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
-    CHEBYSHEV.choose(backend, structure.device)  # refused before anything is computed
-    if node_mass is not None:
-        check_mass(node_mass, structure, normalization)
-    weight = slot_weights(structure, edge_weight, conductance)
-    if conductance is not None and self_loop > 0 and normalization is not None:
-        weight = relative_weights(structure, weight, edge_weight)
     if dtype is None:
         given = [each.dtype for each in (edge_weight, conductance) if each is not None]
-        dtype = functools.reduce(torch.promote_types, given) if given else None
-    entries = laplacian_entries(structure, weight, normalization, self_loop, node_mass)
-    entries = entries.to(torch.get_default_dtype() if dtype is None else dtype)
-    matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
-    operator = HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
-    if operator.scaling.condition > _FARTHEST and operator.dtype != torch.float64:
-        raise ValueError(
-            f"Expected the roots of degrees or masses to be within a factor of {_FARTHEST:g} in "
-            f"{operator.dtype} (got {operator.scaling.condition:.3g}). To fix this, make the "
-            "operator with dtype=torch.float64."
-        )
-    return operator
-
-
-def slot_weights(
-    structure: GraphRows, edge_weight: Tensor | None, conductance: Tensor | None = None
-) -> Tensor:
-    """Multiply weights [E] by conductances [E]: [nnz], the same in both directions of an edge.
-
-    In float64, in which products of the smallest and largest weights of float32, signals and
-    gradients stay in range (but for MPS, which has no float64).
-    """
-    dtype = torch.float32 if structure.device.type == "mps" else torch.float64
-    given = {"edge_weight": edge_weight, "conductance": conductance}
-    factors = []
-    for name, values in given.items():
-        if values is not None:
-            check_edge_vector(name, values, structure.num_edges)
-            factors.append(values.to(dtype))
-    if not factors:
-        factors = [torch.ones(structure.num_edges, dtype=dtype, device=structure.device)]
-    return structure.symmetric(structure.to_slots(math.prod(factors[1:], start=factors[0])))
-
-
-def relative_weights(structure: GraphRows, weight: Tensor, edge_weight: Tensor | None) -> Tensor:
-    """Divide weights [nnz] times conductances by the mean conductances of both ends' edges.
-
-    By the geometric mean of both. Beside loops it keeps those that conduct alike as they were,
-    however little they conduct.
-    """
-    part = structure.row_sums(weight)
-    whole = structure.row_sums(slot_weights(structure, edge_weight))
-    mean = torch.where(part > 0, part / torch.where(part > 0, whole, 1), 1)
-    return _between(structure, weight, mean.rsqrt())
+        dtype = functools.reduce(torch.promote_types, given or [torch.get_default_dtype()])
+    check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
+    entries = laplacian_entries(
+        structure, edge_weight, normalization, conductance, self_loop, node_mass
+    )
+    return entries.to(dtype).operator(structure, backend)
 
 
 def laplacian_entries(
     structure: GraphRows,
-    weight: Tensor,
+    edge_weight: Tensor | None,
     normalization: str | None,
+    conductance: Tensor | None = None,
     self_loop: float = 0.0,
     node_mass: Tensor | None = None,
 ) -> Entries:
-    """Compute the entries of S of weights [nnz] in the slots; see :func:`laplacian_operator`."""
+    """Compute the entries of S, see :func:`laplacian_operator`, in float64 (on MPS in float32)."""
     check_choice("normalization", normalization, NORMALIZATIONS)
+    if node_mass is not None:
+        _check_mass(node_mass, structure, normalization)
+    weight = _slot_weights(structure, edge_weight, conductance)
     if normalization is None:
         return _combinatorial(structure, weight, node_mass)
+    if conductance is not None and self_loop > 0:
+        weight = _relative_weights(structure, weight, edge_weight)
     return _normalized(structure, weight, self_loop, normalization == "rw")
-
-
-def check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | None) -> None:
-    """Raise unless masses [n] are positive, in the supported range, and go with D - W."""
-    check_vector("node_mass", node_mass, structure.num_nodes, "node")
-    if normalization is not None:
-        raise ValueError(
-            "Expected normalization=None with 'node_mass', for L = M^-1 (D - W) "
-            f"(got {normalization!r})."
-        )
-    check_weight_range("node_mass", node_mass)
-    if bool((numbers_of(node_mass) == 0).any()):
-        raise ValueError("Expected 'node_mass' to be positive (got zeros).")
 
 
 def _normalized(
@@ -192,7 +146,7 @@ def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) ->
 
     exp(-tL) does not depend on r, nor does its gradient. D - W does not depend on self-loops.
     """
-    degree, rate = structure.row_sums(weight), combinatorial_rate(structure, weight, mass)
+    degree, rate = structure.row_sums(weight), _rate(structure, weight, mass)
     off_diagonal, share = weight / rate, degree / rate
     row_scale, condition = None, 1.0
     if mass is not None:
@@ -204,7 +158,7 @@ def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) ->
 
 
 @torch.no_grad()
-def combinatorial_rate(structure: GraphRows, weight: Tensor, mass: Tensor | None = None) -> float:
+def _rate(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> float:
     r"""Compute half a bound of the spectrum of M^(-1) (D - W), for weights [nnz] in the slots.
 
     The largest eigenvalue is at most the maximum of d_i / m_i + d_j / m_j over the edges (Anderson
@@ -215,7 +169,34 @@ def combinatorial_rate(structure: GraphRows, weight: Tensor, mass: Tensor | None
     speed = structure.spread(degree if mass is None else degree / mass)
     pair = speed.index_select(0, structure.row) + speed.index_select(0, structure.col)
     rate = structure.extent(pair)[1] / 2
-    return rate if rate > 0 else 1.0  # where nothing flows, any rate will do
+    return rate if rate > 0 else 1.0  # if nothing flows, any rate will do
+
+
+def _slot_weights(
+    structure: GraphRows, edge_weight: Tensor | None, conductance: Tensor | None = None
+) -> Tensor:
+    """Multiply weights [E] by conductances [E]: [nnz], the same in both directions of an edge."""
+    dtype = torch.float32 if structure.row.device.type == "mps" else torch.float64
+    factors = []
+    for name, values in (("edge_weight", edge_weight), ("conductance", conductance)):
+        if values is not None:
+            check_edge_vector(name, values, structure.num_edges)
+            factors.append(values.to(dtype))
+    if not factors:
+        factors = [torch.ones(structure.num_edges, dtype=dtype, device=structure.row.device)]
+    return structure.symmetric(structure.to_slots(math.prod(factors[1:], start=factors[0])))
+
+
+def _relative_weights(structure: GraphRows, weight: Tensor, edge_weight: Tensor | None) -> Tensor:
+    """Divide weights [nnz] times conductances by the mean conductances of both ends' edges.
+
+    By the geometric mean of both. Beside loops it keeps those that conduct alike as they were,
+    however little they conduct.
+    """
+    part = structure.row_sums(weight)
+    whole = structure.row_sums(_slot_weights(structure, edge_weight))
+    mean = torch.where(part > 0, part / torch.where(part > 0, whole, 1), 1)
+    return _between(structure, weight, mean.rsqrt())
 
 
 def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
@@ -227,7 +208,20 @@ def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
 
 
 def _row_scale(structure: GraphRows, root: Tensor) -> tuple[Tensor, float]:
-    """Divide roots [n] by the largest of all; and how far they are apart."""
+    """Divide roots [n] by the largest of all; return also how far they are apart."""
     lowest, highest = structure.extent(root)
     condition = highest / lowest if highest > 0 else 1.0  # there may be no rows
     return root / (highest or 1.0), condition
+
+
+def _check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | None) -> None:
+    """Raise unless masses [n] are positive, in the supported range, and go with D - W."""
+    check_vector("node_mass", node_mass, structure.num_nodes, "node")
+    if normalization is not None:
+        raise ValueError(
+            "Expected normalization=None with 'node_mass', for L = M^-1 (D - W) "
+            f"(got {normalization!r})."
+        )
+    check_weight_range("node_mass", node_mass)
+    if bool((numbers_of(node_mass) == 0).any()):
+        raise ValueError("Expected 'node_mass' to be positive (got zeros).")

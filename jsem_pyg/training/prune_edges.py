@@ -84,7 +84,9 @@ def _observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
     with ExitStack() as stack:
         for layer, seen in found.items():
             part = layer.get_submodule("conductance")
-            hook = part.register_forward_hook(lambda *call, seen=seen: seen.append(call[-1].flatten()))
+            hook = part.register_forward_hook(
+                lambda *call, seen=seen: seen.append(call[-1].flatten())
+            )
             stack.callback(hook.remove)
         for module in model.modules():
             stack.callback(setattr, module, "training", module.training)

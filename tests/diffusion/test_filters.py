@@ -74,7 +74,7 @@ STEEP = [Heat(1e4), Resolvent(1e4), PersonalizedPageRank(1e-3), LowPass(1e-3), W
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("normalization", ["sym", None])
-@pytest.mark.parametrize("a_filter", STEEP, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("a_filter", STEEP, ids=repr)
 def test_steep_filters_keep_the_tolerance(a_filter, normalization, dtype):
     weight = WEIGHT * 20 if normalization is None else WEIGHT
     laplacian = dense_laplacian(EDGES, weight, N, normalization)
@@ -133,20 +133,17 @@ def test_low_pass_keeps_constants_and_halves_at_the_cutoff():
     assert torch.allclose(out, ones, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "tol"), [("mexican_hat", 1e-9), ("meyer", 1e-4)])
-def test_wavelets_are_a_tight_frame(kind, tol):
-    wavelets, operator = Wavelets([8.0, 4.0, 2.0, 1.0], kind), _operator()
+def test_wavelets_are_a_tight_frame():
+    tol = 1e-9
+    wavelets, operator = Wavelets([8.0, 4.0, 2.0, 1.0]), _operator()
     y = diffuse(X, operator, wavelets, tol=tol)
     assert y.shape == (5, N, 3)
     assert torch.allclose(y.square().sum((0, 1)), X.square().sum(0), rtol=tol)
-    assert torch.allclose(wavelets.synthesize(y, operator, tol=tol), X, atol=3 * tol)
+    pairs = zip(y, wavelets.parts, strict=True)
+    back = sum(diffuse(part, operator, wavelet, tol=tol) for part, wavelet in pairs)
+    assert torch.allclose(back, X, atol=5 * tol)
     dense = _dense(wavelets, dense_laplacian(EDGES, WEIGHT, N))
     assert torch.allclose(y, dense @ X, atol=tol)
-
-
-def test_wavelets_of_meyer_need_one_ratio():
-    with pytest.raises(ValueError, match="geometric sequence"):
-        Wavelets([1.0, 2.0, 3.0], "meyer")
 
 
 def test_wavelets_survive_eigenvalues_far_above_their_scales():
@@ -220,8 +217,9 @@ def test_gradients_in_x_weights_and_parameters(normalization):
 
 
 def test_parameters_are_registered():
-    given = Heat(torch.nn.Parameter(torch.tensor(1.0)))
-    assert [name for name, _ in given.named_parameters()] == ["t"]
+    for make in (Heat, Resolvent):
+        given = make(torch.nn.Parameter(torch.tensor(1.0)))
+        assert [name for name, _ in given.named_parameters()] == ["t"]
 
 
 def test_hypergraphs_take_filters():
@@ -326,9 +324,8 @@ def test_the_reach_of_the_heat_is_its_time_in_units_of_the_rate():
     [
         (lambda: Heat(torch.ones(2)), r"'t' to be a number or a 0-d tensor \(got shape \[2\]"),
         (lambda: Heat(torch.tensor(2)), "'t' to be a number or a 0-d tensor"),
-        (lambda: Wavelets(torch.ones(())), r"'scales' to be a list or a tensor \[S\] of numbers"),
-        (lambda: Wavelets([]), "'scales' to be a list or a tensor"),
-        (lambda: Wavelets(torch.ones(2, 2)), r"\(got shape \[2, 2\]\)"),
+        (lambda: Wavelets([]), "'scales' to hold at least one time"),
+        (lambda: Wavelets(torch.ones(2, 2)), "'scales' to be a number or a 0-d tensor"),
     ],
 )
 def test_parameters_of_another_shape_are_refused(make, message):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import ive
 
 from jsem_pyg.diffusion import heat_coefficients, heat_degree, truncation_bound
 
@@ -40,7 +41,7 @@ def test_the_error_stays_below_the_bound_and_reaches_it_at_one(t):
 def test_are_positive_and_sum_to_one():
     coefficients = heat_coefficients(torch.tensor([0.5, 5.0]), 60)
     assert coefficients.shape == (61, 2)
-    assert coefficients.min() >= 0
+    assert coefficients.min() >= -1e-15
     torch.testing.assert_close(coefficients.sum(0), torch.ones(2, dtype=torch.float64))
 
 
@@ -55,4 +56,13 @@ def test_the_derivative_at_zero_is_one_sided():
     t = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
     coefficients = heat_coefficients(t, 3)
     slopes = [torch.autograd.grad(c, t, retain_graph=True)[0].item() for c in coefficients]
-    assert slopes == [-1.0, 1.0, 0.0, 0.0]
+    np.testing.assert_allclose(slopes, [-1.0, 1.0, 0.0, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("t", [1e-12, *TIMES[1:], 1e4])
+def test_are_those_of_the_bessel_functions(t):
+    for degree in (1, 30, 1200):
+        found = heat_coefficients(torch.tensor(t, dtype=torch.float64), degree).numpy()
+        expected = ive(np.arange(degree + 1.0), t)
+        expected[1:] *= 2
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-15 * min(t, 1))

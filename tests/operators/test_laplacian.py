@@ -4,7 +4,7 @@ import torch
 from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.operators.laplacian import laplacian_entries, slot_weights
+from jsem_pyg.operators.laplacian import laplacian_entries
 from jsem_pyg.testing import random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]
@@ -50,7 +50,7 @@ def test_edge_values_follow_the_input(normalization):
     order = torch.randperm(weight.numel(), generator=torch.Generator().manual_seed(0))
     edge_index, weight = edge_index[:, order], weight[order]
     structure = GraphStructure(edge_index, 15)
-    entries = laplacian_entries(structure, slot_weights(structure, weight), normalization)
+    entries = laplacian_entries(structure, weight, normalization)
     s = dense_s(make(structure, weight, normalization))
     values = structure.share_among_edges(entries.off_diagonal)
     torch.testing.assert_close(values, s[edge_index[1], edge_index[0]])

@@ -5,24 +5,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.prune import BasePruningMethod
 
 from ..._checks import check_instance, check_positive
-from ..._precision import compute_dtype
 from ...graph.prepare import GraphReader
 from ...kernels.torch_func import eager
 from ...operators import HeatOperator
-from ..evolve import MARGIN, evolve
+from ..evolve import evolve
 from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
 from ..heat import heat_operator
 from ..options import HeatOptions
-from ..precision import check_precision
-from ..times import LONGEST, check_signal
+from ..times import MARGIN, check_signal
 
 _READER = GraphReader(size=0)
 _SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured
 _STEP = 1e-6  # of a difference quotient, relative
-_HIDDEN = ("training", "value", "num_filters", "parts")  # no arguments of a filter
 
 
 class Filter(torch.nn.Module):
@@ -42,8 +38,8 @@ class Filter(torch.nn.Module):
         """Return the largest slope over [0, 2 r], times r and relative to the largest value.
 
         That of the heat is its time, in units of the rate. Rounding changes eigenvalues in
-        proportion to r, and results by so many times as much: so it decides in which type they are
-        computed.
+        proportion to r, and results by the slope times as much: so it decides in which type they
+        are computed.
         """
         # Evenly and ever closer to zero, where functions of large eigenvalues may be steep as well.
         share = torch.logspace(-7, 0, _SLOPES, dtype=torch.float64, device="cpu")
@@ -58,12 +54,8 @@ class Filter(torch.nn.Module):
         return float(rate * steepest / values.abs().amax().clamp(min=1e-300))
 
     @property
-    def learns(self) -> bool:
-        """True if a number of the filter requires a gradient."""
-        return bool(self._learned)
-
-    @property
     def _learned(self) -> list[Tensor]:
+        """The numbers of the filter that require a gradient."""
         numbers = (v for part in self.modules() for v in vars(part).values())
         given = (v for v in numbers if isinstance(v, Tensor))
         return [each for each in (*self.parameters(), *given) if each.requires_grad]
@@ -105,29 +97,23 @@ class Filter(torch.nn.Module):
         check_signal(x)
         options = HeatOptions(degree, tol, normalization, backend, self_loop)
         structure, weight = _READER.read(edge_index, x, edge_weight)
-        operator = heat_operator(structure, weight, x, self, options, node_mass=node_mass)
+        operator = heat_operator(structure, weight, x.dtype, self, options, node_mass=node_mass)
         out = evolve(x, operator, self, options)
         return out if self.num_filters else out.squeeze(-3)
 
-    def coefficients(self, x: Tensor, operator: HeatOperator, options: HeatOptions) -> Tensor:
-        """Compute the coefficients [K + 1, S, 1] of the series."""
-        for part in self.modules():  # which layers do not call, nor a bank its parts
-            for hook in part._forward_pre_hooks.values():
-                if isinstance(hook, BasePruningMethod):
-                    hook(part, ())
+    def coefficients(
+        self, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
+    ) -> Tensor:
+        """Compute the coefficients [K + 1, S, 1] of the series, in float64, on the CPU."""
         scaling = operator.scaling
-        dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
         bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
-        if self.learns:
+        if self._learned:
             bound = bound / 10  # derivatives in parameters converge later than the function
         found = self._series(scaling.rate, options.degree, bound)
-        steepness = min(self.reach(scaling.rate), LONGEST)
-        check_precision(x, steepness, scaling.rate, dtype, options.tol)
-        found = _lengthen(found, operator.matrix._agree_on_terms(len(found)))
-        return found.unsqueeze(-1).to(x.device, dtype)
+        return _lengthen(found, operator.matrix._agree_on_terms(len(found))).unsqueeze(-1)
 
     def at_zero(self) -> Tensor:
-        """f(0) [S], by which constant signals and isolated nodes are multiplied."""
+        """Return f(0) [S], by which constant signals and isolated nodes are multiplied."""
         return self._values(torch.zeros(1, dtype=torch.float64, device="cpu")).reshape(-1)
 
     def reset_parameters(self) -> None:
@@ -137,13 +123,7 @@ class Filter(torch.nn.Module):
                 part.reset_parameters()
 
     def __repr__(self) -> str:
-        given = {**vars(self), **self._parameters, **self._modules}
-        shown = [
-            f"{name}={value.tolist() if isinstance(value, Tensor) else value}"
-            for name, value in given.items()
-            if name[0] != "_" and name not in _HIDDEN
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return f"{type(self).__name__}({self.extra_repr()})"
 
     def _series(self, rate: float, degree: int | None, bound: float) -> Tensor:
         return cosine_coefficients(self._values, rate, degree, bound, self._learned)
@@ -159,49 +139,64 @@ class FilterBank(Filter):
 
     Args:
         filters: each with one or several functions.
+
+    Attributes:
+        parts: the filters.
     """
 
     def __init__(self, *filters: Filter) -> None:
         super().__init__()
         for each in filters:
             check_instance("filters", each, Filter, "filters")
-        self.parts = filters
-        for at, each in enumerate(filters):
-            self.add_module(str(at), each)
+        self.parts = torch.nn.ModuleList(filters)
         self.num_filters = sum(each.num_filters or 1 for each in filters)
 
     def reach(self, rate: float) -> float:
         """Return the largest of the filters, each relative to its own largest value."""
-        return max((each.reach(rate) for each in self.parts), default=0.0)
+        return max((each.reach(rate) for each in self._filters()), default=0.0)
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
-        values = [each.response(eigenvalue) for each in self.parts]
+        values = [each.response(eigenvalue) for each in self._filters()]
         return torch.cat([each.reshape(-1, *eigenvalue.shape) for each in values])
 
+    def reset_parameters(self) -> None:
+        """Go back to the first values of learned filters."""
+        for each in self._filters():
+            each.reset_parameters()
+
+    def extra_repr(self) -> str:
+        """Name the filters."""
+        return ", ".join(map(repr, self._filters()))
+
+    def _filters(self) -> list[Filter]:
+        return list(self.parts)  # type: ignore[arg-type]
+
     def _series(self, rate: float, degree: int | None, bound: float) -> Tensor:
-        parts = [each._series(rate, degree, bound) for each in self.parts]
+        parts = [each._series(rate, degree, bound) for each in self._filters()]
         longest = max(map(len, parts))
         return torch.cat([_lengthen(each, longest) for each in parts], dim=1)
 
 
 def _lengthen(coefficients: Tensor, count: int) -> Tensor:
-    """Append zeros to a series [K + 1, S] up to so many terms."""
+    """Append zeros to a series [K + 1, S] up to a number of terms."""
     shape = count - len(coefficients), *coefficients.shape[1:]  # torch 2.5 pads nothing empty
     return torch.cat([coefficients, coefficients.new_zeros(shape)])
 
 
-def positive(name: str, value: Any, dim: int = 0) -> Any:
-    """A number, or a tensor as it is, where it is positive and has so many dimensions."""
+def positive(name: str, value: Any) -> Tensor:
+    """Return a positive number as a 0-d tensor; a tensor stays as it is."""
     if not isinstance(value, Tensor):
-        if dim > 0:
-            check_instance(name, value, (list, tuple), "a list or a tensor of numbers")
-        for each in value if dim > 0 else (value,):
-            check_positive(name, each)
-        value = torch.tensor(value, dtype=torch.float64, device="cpu")
-    if value.dim() != dim or value.numel() == 0 or not value.is_floating_point():
-        what = "a number or a 0-d tensor" if dim == 0 else "a list or a tensor [S] of numbers"
-        raise ValueError(f"Expected '{name}' to be {what} (got shape {list(value.shape)}).")
-    if not bool(((value > 0) & value.isfinite()).all()):
-        raise ValueError(f"Expected '{name}' to be positive and finite (got {value.tolist()}).")
+        check_positive(name, value)
+        return torch.tensor(float(value), dtype=torch.float64, device="cpu")
+    if value.dim() != 0 or not value.is_floating_point():
+        raise ValueError(
+            f"Expected '{name}' to be a number or a 0-d tensor (got shape {list(value.shape)})."
+        )
+    check_positive(name, float(value.detach()))
     return value
+
+
+def shown(**numbers: Tensor) -> str:
+    """Return numbers as `repr` shows them."""
+    return ", ".join(f"{name}={value.tolist()}" for name, value in numbers.items())

@@ -56,6 +56,10 @@ class Learned(Filter):
         """See :class:`Filter`; of a function of the eigenvalue over the rate."""
         return super().reach(1.0)
 
+    def extra_repr(self) -> str:
+        """Name the degree and the start."""
+        return f"degree={self.degree}, start={self.start}"
+
     def _chebyshev(self) -> Tensor:
         count = self.degree + 1
         k = torch.arange(count, dtype=torch.float64, device="cpu")

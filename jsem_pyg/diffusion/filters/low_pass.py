@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_positive_int, check_tensor
-from .filter import Filter, positive
+from .filter import Filter, positive, shown
 
 
 class Heat(Filter):
@@ -23,6 +23,10 @@ class Heat(Filter):
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
         return torch.exp(-self.t.to(eigenvalue) * eigenvalue)
+
+    def extra_repr(self) -> str:
+        """Name the time."""
+        return shown(t=self.t)
 
 
 class PersonalizedPageRank(Filter):
@@ -51,43 +55,9 @@ class PersonalizedPageRank(Filter):
         alpha = self.alpha.to(eigenvalue)
         return alpha / (alpha + (1 - alpha) * eigenvalue)
 
-
-class Resolvent(Filter):
-    r""":math:`1 / (1 + t \lambda)`: one implicit step of diffusion (Tikhonov's smoothing).
-
-    Law: f (I + t L) = I; no entry is negative.
-
-    Args:
-        t: > 0.
-    """
-
-    def __init__(self, t: float | Tensor = 1.0) -> None:
-        super().__init__()
-        self.t = positive("t", t)
-
-    def response(self, eigenvalue: Tensor) -> Tensor:
-        """Return f(lambda), see :class:`Filter`."""
-        return 1 / (1 + self.t.to(eigenvalue) * eigenvalue)
-
-
-class LowPass(Filter):
-    r""":math:`1 / (1 + (\lambda / c)^{2 p})`: Butterworth's filter.
-
-    Law: f(0) = 1, f(c) = 1/2, decreasing.
-
-    Args:
-        cutoff: c > 0.
-        order: p, how steep it is; an integer.
-    """
-
-    def __init__(self, cutoff: float | Tensor, order: int = 2) -> None:
-        super().__init__()
-        check_positive_int("order", order)
-        self.cutoff, self.order = positive("cutoff", cutoff), order
-
-    def response(self, eigenvalue: Tensor) -> Tensor:
-        """Return f(lambda), see :class:`Filter`."""
-        return 1 / (1 + (eigenvalue / self.cutoff.to(eigenvalue)) ** (2 * self.order))
+    def extra_repr(self) -> str:
+        """Name alpha."""
+        return shown(alpha=self.alpha)
 
 
 class FromFunction(Filter):
@@ -96,21 +66,31 @@ class FromFunction(Filter):
     Args:
         function: maps eigenvalues, a float64 tensor, to values of the same shape, by torch's
             operations. The smoother it is, the shorter is its series.
+        numbers: tensors that it is called with by name as well, such as parameters to be learned.
 
     Raises:
-        TypeError: if `function` cannot be called; where it is called, if it returns no tensor.
-        ValueError: there, if that is complex or of another shape.
+        TypeError: if `function` cannot be called; when it is called, if it returns no tensor.
+        ValueError: then, if that is complex or of another shape.
+
+    Example:
+        >>> decay = torch.nn.Parameter(torch.tensor(2.0))
+        >>> filter = FromFunction(lambda at, decay: 1 / (1 + decay * at), decay=decay)
+        >>> [name for name, _ in filter.named_parameters()]
+        ['decay']
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, function: Callable[..., Tensor], **numbers: Tensor) -> None:
         super().__init__()
         if not callable(function):
             raise TypeError(f"Expected 'function' to be callable (got {type(function).__name__}).")
-        self.function = function
+        self.function, self.names = function, tuple(numbers)
+        for name, number in numbers.items():
+            setattr(self, name, number)
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
-        values: Tensor = self.function(eigenvalue)
+        numbers = {name: getattr(self, name).to(eigenvalue) for name in self.names}
+        values: Tensor = self.function(eigenvalue, **numbers)
         check_tensor("function(eigenvalue)", values)
         if values.is_complex() or values.shape != eigenvalue.shape:
             raise ValueError(
@@ -118,3 +98,42 @@ class FromFunction(Filter):
                 f"number for each eigenvalue (got shape {list(values.shape)} of {values.dtype})."
             )
         return values
+
+    def extra_repr(self) -> str:
+        """Name the function and its numbers."""
+        name = getattr(self.function, "__name__", repr(self.function))
+        return ", ".join(
+            [name, *filter(None, [shown(**{n: getattr(self, n) for n in self.names})])]
+        )
+
+
+def Resolvent(t: float | Tensor = 1.0) -> FromFunction:
+    r"""Make :math:`1 / (1 + t \lambda)`: one implicit step of diffusion (Tikhonov's smoothing).
+
+    Law: f (I + t L) = I; no entry is negative.
+
+    Args:
+        t: > 0.
+    """
+
+    def resolvent(eigenvalue: Tensor, t: Tensor) -> Tensor:
+        return 1 / (1 + t * eigenvalue)
+
+    return FromFunction(resolvent, t=positive("t", t))
+
+
+def LowPass(cutoff: float | Tensor, order: int = 2) -> FromFunction:
+    r"""Make :math:`1 / (1 + (\lambda / c)^{2 p})`: Butterworth's filter.
+
+    Law: f(0) = 1, f(c) = 1/2, decreasing.
+
+    Args:
+        cutoff: c > 0.
+        order: p, how steep it is; an integer.
+    """
+    check_positive_int("order", order)
+
+    def low_pass(eigenvalue: Tensor, cutoff: Tensor) -> Tensor:
+        return 1 / (1 + (eigenvalue / cutoff) ** (2 * order))
+
+    return FromFunction(low_pass, cutoff=positive("cutoff", cutoff))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._precision import full_precision
-from ..torch_func import LightFunction
+from ..torch_func import is_transformed
 from .operator import Gradients, Operator, RequiredGradients
 
 
@@ -59,10 +59,12 @@ class SeriesOperator(Operator):
 
 
 def differentiable_series(operator: SeriesOperator, x: Tensor, coefficients: Tensor) -> Tensor:
-    """Evaluate the series, also where x has no entries: other processes may wait for this one."""
+    """Evaluate the series, also if x has no entries: other processes may wait for this one."""
+    if is_transformed():
+        refuse_transform("the transforms of torch.func")
     learned = (coefficients, *operator.values)
     keep = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
-    out, _ = _Series.call(operator, keep, None, x, coefficients, *operator.values)
+    out: Tensor = _Series.apply(operator, keep, None, x, coefficients, *operator.values)
     return out
 
 
@@ -70,86 +72,73 @@ def resumed_series(
     operator: SeriesOperator, kept: Tensor, x: Tensor, coefficients: Tensor
 ) -> Tensor:
     """Return zeros in place of a series that was evaluated before, with the right derivative."""
-    out, _ = _Series.call(operator, True, kept, x, coefficients, *operator.values)
+    out: Tensor = _Series.apply(operator, True, kept, x, coefficients, *operator.values)
     return out
 
 
-class _Series(LightFunction):
-    """(operator, keep, kept, x, coefficients, *values) -> the series, and what is kept."""
+class _Series(torch.autograd.Function):
+    """(operator, keep, kept, x, coefficients, *values) -> the series."""
 
     @staticmethod
     def forward(
+        ctx: Any,
         operator: SeriesOperator,
         keep: bool,
         kept: Tensor | None,
         x: Tensor,
         coefficients: Tensor,
         *values: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        if kept is not None:
-            return x.new_zeros(()).expand(coefficients.size(1), *x.shape), x.new_empty(0)
-        return operator.with_values(values).evaluate(x, coefficients, keep)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        operator, _, given, _, coefficients, *values = inputs
-        ctx.mark_non_differentiable(output[1])
+    ) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.operator = operator.with_values(())  # the values themselves are saved as tensors
-        ctx.save_for_backward(output[1] if given is None else given, coefficients, *values)
+        if kept is None:
+            out, kept = operator.with_values(values).evaluate(x, coefficients, keep)
+        else:
+            out = x.new_zeros(()).expand(coefficients.size(1), *x.shape)
+        ctx.save_for_backward(kept, coefficients, *values)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
-        kept, coefficients, *values = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        (grad,), (kept, coefficients, *values) = grads, ctx.saved_tensors
         if grad is None:
             return (None,) * (5 + len(values))
-        required = any(ctx.needs_input_grad[5:]), ctx.needs_input_grad[4]
-        found = _Adjoint.call(ctx.operator, *required, kept, coefficients, grad, *values)
-        return None, None, None, *found
+        if is_transformed():  # by `is_grads_batched`
+            refuse_transform("'vmap'")
+        required = RequiredGradients(any(ctx.needs_input_grad[5:]), ctx.needs_input_grad[4])
+        return (
+            None,
+            None,
+            None,
+            *_Adjoint.apply(ctx.operator, required, kept, coefficients, grad, *values),
+        )
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> NoReturn:
         refuse_transform("forward-mode derivatives")
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> NoReturn:
-        refuse_transform("'vmap'")
 
-
-class _Adjoint(LightFunction):
-    """(operator, *required, kept, coefficients, grad, *values) -> their gradients."""
+class _Adjoint(torch.autograd.Function):
+    """(operator, required, kept, coefficients, grad, *values) -> the gradients of all but kept."""
 
     @staticmethod
     def forward(
+        ctx: Any,
         operator: SeriesOperator,
-        requires_values: bool,
-        requires_coefficients: bool,
+        required: RequiredGradients,
         kept: Tensor,
         coefficients: Tensor,
         grad: Tensor,
         *values: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        required = RequiredGradients(requires_values, requires_coefficients)
         # A backward pass may be called under an autocast that the forward pass was not.
         with full_precision(grad.device):
             found = operator.with_values(values).differentiate(kept, coefficients, grad, required)
         return found.x, found.coefficients, *(found.values or (None,) * len(values))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        pass
-
-    @staticmethod
     def backward(ctx: Any, *grads: Any) -> NoReturn:
         refuse_transform("a second derivative")
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> NoReturn:
-        refuse_transform("a second derivative")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> NoReturn:
-        refuse_transform("'vmap'")
 
 
 def refuse_transform(what: str) -> NoReturn:

@@ -95,10 +95,9 @@ def column_flow(
         if device.type != "cpu":
             structure = GraphStructure(edges.flip(0).to(device), num_nodes)
             weight, conductance = (v if v is None else v.to(device) for v in (weight, conductance))
-        x = column.to(device).expand(num_nodes, channels)
-        times = read_times(t, x)
-        operator = heat_operator(structure, weight, x, times, options, conductance)
-        coefficients = series_coefficients(x, operator, times, options)
+        times = read_times(t, channels)
+        operator = heat_operator(structure, weight, dtype, times, options, conductance)
+        coefficients = series_coefficients(operator, times, options, dtype)
     has_scales = not is_single(t)
     settings |= {
         "source": source.fingerprint(),
