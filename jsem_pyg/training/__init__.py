@@ -14,6 +14,7 @@ from .choose_num_classes import choose_num_classes
 from .fit import fit
 from .heat_classifier import classify_by_heat
 from .history import EpochEnd, FitResult
+from .interpolation import interpolate
 from .label_propagation import propagate_labels
 from .prune_edges import PruneEdges
 from .samplers import GraphTriplets, LabelTriplets
@@ -31,6 +32,7 @@ __all__ = [
     "choose_num_classes",
     "classify_by_heat",
     "fit",
+    "interpolate",
     "propagate_labels",
     "select_time",
 ]

@@ -1,0 +1,224 @@
+"""Interpolation by a Gaussian process: scikit-learn's numbers, dense formulas, laws, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel
+from torch.testing import assert_close
+from torch_geometric.data import Data
+
+from jsem_pyg.diffusion import dense_laplacian
+from jsem_pyg.nn import SigmoidConductance
+from jsem_pyg.training import interpolate
+
+KERNELS = {
+    "heat": lambda t: lambda value: np.exp(-t * value),
+    "matern": lambda t: lambda value: (1 + t * value) ** -1.5,
+}
+
+
+def grid(side, seed=0):
+    """A grid with random weights, and for each edge its kind and a random number."""
+    g = torch.Generator().manual_seed(seed)
+    node = torch.arange(side * side).reshape(side, side)
+    once = torch.cat(
+        [
+            torch.stack([node[:-1].flatten(), node[1:].flatten()]),
+            torch.stack([node[:, :-1].flatten(), node[:, 1:].flatten()]),
+        ],
+        1,
+    )
+    weight = 0.5 + torch.rand(once.size(1), generator=g)
+    kind = (torch.rand(once.size(1), generator=g) < 0.3).float() * 2 - 1
+    attr = torch.stack([kind, torch.randn(once.size(1), generator=g)], 1)
+    return Data(
+        edge_index=torch.cat([once, once.flip(0)], 1),
+        edge_weight=weight.repeat(2),
+        edge_attr=attr.repeat(2, 1),
+        num_nodes=side * side,
+    )
+
+
+def dense_kernel(data, function, normalization, weight=None):
+    weight = data.edge_weight if weight is None else weight
+    laplacian = dense_laplacian(
+        data.edge_index, weight.double(), num_nodes=data.num_nodes, normalization=normalization
+    )
+    value, mode = np.linalg.eigh(laplacian.numpy())
+    return (mode * function(value)) @ mode.T
+
+
+def draw(data, function, num_signals, noise, seed=0, weight=None):
+    """Signals [N, S] of the process, with and without noise."""
+    kernel = dense_kernel(data, function, "sym", weight)
+    kernel = kernel / kernel.diagonal().mean()
+    rng = np.random.default_rng(seed)
+    value, mode = np.linalg.eigh(kernel)
+    root = mode * np.sqrt(value.clip(0))
+    signal = root @ rng.normal(size=(len(kernel), num_signals)) + 3.0
+    return torch.from_numpy(signal), torch.from_numpy(
+        signal + noise * rng.normal(size=signal.shape)
+    )
+
+
+class Given(Kernel):
+    """A kernel matrix, looked up by the numbers of nodes."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        Y = X if Y is None else Y
+        return self.matrix[X[:, 0].astype(int)][:, Y[:, 0].astype(int)]
+
+    def diag(self, X):
+        return self.matrix.diagonal()[X[:, 0].astype(int)]
+
+    def is_stationary(self):
+        return False
+
+
+@pytest.mark.parametrize("normalization", [None, "sym"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_numbers_are_those_of_scikit_learn(kernel, normalization):
+    data = grid(6)
+    _, y = draw(data, KERNELS[kernel](4.0), 1, 0.2)
+    observed = torch.randperm(36, generator=torch.Generator().manual_seed(0))[:20]
+    found = interpolate(data, y[observed, 0], observed, kernel=kernel, normalization=normalization)
+    matrix = dense_kernel(data, KERNELS[kernel](found.t), normalization)
+    own = observed.numpy()
+    matrix = found.amplitude**2 * matrix / matrix[own, own].mean()
+    ones = np.linalg.solve(matrix[own][:, own] + found.noise**2 * np.eye(20), np.ones(20))
+    mean = ones @ y[observed, 0].numpy() / ones.sum()
+    peer = GaussianProcessRegressor(Given(matrix), alpha=found.noise**2, optimizer=None)
+    peer.fit(own[:, None], y[observed, 0].numpy() - mean)
+    expected, deviation = peer.predict(np.arange(36)[:, None], return_std=True)
+    assert_close(found.mean.numpy(), expected + mean, rtol=1e-5, atol=1e-5)
+    assert_close(found.deviation.numpy(), deviation, rtol=1e-4, atol=1e-5)
+    assert found.log_likelihood == pytest.approx(peer.log_marginal_likelihood_value_, rel=1e-5)
+
+
+def test_no_other_parameters_are_more_likely():
+    """Those that were found are compared with their neighbours, by the dense formula."""
+    data = grid(6)
+    _, y = draw(data, KERNELS["heat"](3.0), 5, 0.3)
+    observed = torch.arange(0, 36, 2)
+    found = interpolate(data, y[observed], observed)
+
+    def likelihood(t, ratio):
+        matrix = dense_kernel(data, KERNELS["heat"](t), "sym")[::2, ::2]
+        matrix = matrix / matrix.diagonal().mean() + ratio * np.eye(18)
+        inverse = np.linalg.inv(matrix)
+        values = y[observed].numpy()
+        rest = values - inverse.sum(0) @ values / inverse.sum()
+        variance = np.einsum("is,ij,js->", rest, inverse, rest) / rest.size
+        log_det = np.linalg.slogdet(matrix)[1]
+        return -0.5 * (5 * log_det + rest.size * (math.log(2 * math.pi * variance) + 1))
+
+    ratio = (found.noise / found.amplitude) ** 2
+    best = likelihood(found.t, ratio)
+    assert found.log_likelihood == pytest.approx(best, rel=1e-6)
+    for factor in (0.8, 1.25):
+        assert likelihood(factor * found.t, ratio) < best
+        assert likelihood(found.t, factor * ratio) < best
+
+
+def test_planted_conductances_are_found_and_pay():
+    data = grid(8)
+    open_edges = torch.where(data.edge_attr[:, 0] > 0, 0.02, 1.0) * data.edge_weight
+    signal, y = draw(data, KERNELS["heat"](6.0), 30, 0.1, weight=open_edges)
+    observed = torch.randperm(64, generator=torch.Generator().manual_seed(1))[:40]
+    hidden = torch.ones(64, dtype=torch.bool)
+    hidden[observed] = False
+    conductance = SigmoidConductance(2)
+    learned = interpolate(data, y[observed], observed, conductance=conductance)
+    given = interpolate(data, y[observed], observed)
+    error = [
+        float((each.mean - signal)[hidden].square().mean().sqrt()) for each in (learned, given)
+    ]
+    assert error[0] < 0.85 * error[1]
+    assert learned.log_likelihood > given.log_likelihood + 10
+    closed = data.edge_attr[:, 0] > 0
+    ratio = learned.conductance[closed].mean() / learned.conductance[~closed].mean()
+    assert ratio < 0.15
+    assert learned.conductance.shape == (data.num_edges,)
+
+
+def test_deviations_cover_what_is_hidden():
+    data = grid(8)
+    signal, y = draw(data, KERNELS["heat"](4.0), 40, 0.2)
+    observed = torch.arange(0, 64, 2)
+    found = interpolate(data, y[observed], observed)
+    score = ((found.mean - signal) / found.deviation[:, None])[1::2]
+    assert 0.92 < float((score.abs() < 1.96).double().mean()) < 0.98
+    assert found.noise == pytest.approx(0.2, rel=0.3)
+    assert found.t == pytest.approx(4.0, rel=0.3)
+
+
+def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
+    data = grid(7)
+    _, y = draw(data, KERNELS["heat"](4.0), 3, 0.2)
+    observed = torch.arange(0, 49, 3)
+    exact = interpolate(data, y[observed], observed)
+    monkeypatch.setattr("jsem_pyg.training.interpolation._LARGEST_DENSE", 0)
+    sampled = interpolate(data, y[observed], observed, num_samples=2000)
+    assert_close(sampled.mean, exact.mean)
+    assert_close(sampled.deviation, exact.deviation, rtol=0.08, atol=0)
+
+
+def test_panels_give_the_same(monkeypatch):
+    data = grid(6)
+    _, y = draw(data, KERNELS["heat"](4.0), 2, 0.2)
+    observed = torch.arange(0, 36, 2)
+    expected = interpolate(data, y[observed], observed)
+    monkeypatch.setattr("jsem_pyg.training.interpolation._PANEL", 5)
+    found = interpolate(data, y[observed], observed)
+    assert_close(found.mean, expected.mean, rtol=1e-5, atol=1e-6)
+    assert_close(found.deviation, expected.deviation, rtol=1e-5, atol=1e-6)
+
+
+def test_parts_that_nothing_observes_keep_the_prior():
+    data = grid(3)
+    two = Data(
+        edge_index=torch.cat([data.edge_index, data.edge_index + 9], 1),
+        edge_weight=data.edge_weight.repeat(2),
+        num_nodes=19,  # the last is isolated
+    )
+    found = interpolate(two, torch.arange(9.0), torch.arange(9))
+    assert_close(found.mean[9:18], found.mean[9:10].expand(9), rtol=1e-4, atol=1e-4)
+    assert bool((found.deviation[9:] > found.deviation[:9].max()).all())
+    assert found.mean.dtype == torch.float32
+
+
+def test_more_observations_than_are_fitted():
+    data = grid(7)
+    signal, y = draw(data, KERNELS["heat"](4.0), 10, 0.1)
+    observed = torch.arange(0, 49, 2)
+    some = interpolate(data, y[observed], observed, max_fitted=12)
+    error = float((some.mean - signal)[observed].square().mean().sqrt())
+    assert error < 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"values": torch.tensor([0.0, float("nan"), 1.0])}, "values"),
+        ({"values": torch.zeros(2)}, "values"),
+        ({"values": torch.zeros(3).long()}, "values"),
+        ({"observed": torch.tensor([0, 0, 1])}, "observed"),
+        ({"observed": torch.tensor([0, 1, 99])}, "observed"),
+        ({"observed": torch.tensor([0.0, 1.0, 2.0])}, "observed"),
+        ({"kernel": "cosine"}, "kernel"),
+        ({"normalization": "rw"}, "normalization"),
+        ({"t": -1.0}, "t"),
+        ({"conductance": "sigmoid"}, "conductance"),
+        ({"max_fitted": 0}, "max_fitted"),
+    ],
+)
+def test_bad_input_is_refused_by_name(change, name):
+    given = {"values": torch.zeros(3), "observed": torch.tensor([0, 1, 2])} | change
+    with pytest.raises((TypeError, ValueError), match=f"'{name}'"):
+        interpolate(grid(3), **given)
