@@ -104,7 +104,7 @@ def test_a_backend_from_outside_is_an_entry(monkeypatch):
     ("documented", "family"),
     [
         (heat_diffusion, CHEBYSHEV),
-        (nn.AnisotropicChebConv, CHEBYSHEV),
+        (nn.AnisotropicDiffusion, CHEBYSHEV),
         (nn.HypergraphDiffusion, CHEBYSHEV),
     ],
 )

@@ -28,8 +28,12 @@ def Wavelets(scales: Sequence[float | Tensor] | Tensor) -> FilterBank:
     if not times:
         raise ValueError("Expected 'scales' to hold at least one time (got none).")
     numbers = {f"t{index}": t for index, t in enumerate(times)}
-    parts = (partial(_wavelet, index) for index in range(len(times) + 1))
-    return FilterBank(*(FromFunction(part, **numbers) for part in parts))
+    parts = []
+    for index in range(len(times) + 1):
+        part = partial(_wavelet, index)
+        part.__name__ = "wavelet" if index else "low_pass"  # type: ignore[attr-defined]
+        parts.append(FromFunction(part, **numbers))
+    return FilterBank(*parts)
 
 
 def _wavelet(index: int, eigenvalue: Tensor, **times: Tensor) -> Tensor:
