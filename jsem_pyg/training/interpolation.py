@@ -88,7 +88,9 @@ def interpolate(
         conductance: A module `(edge_attr)` -> [E] in (0, 1], such as
             :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place. None: weights as given.
         t: The time to start from, > 0. None: three times are tried, and the likelihood chooses.
-        normalization: "sym", or None for the Laplacian D - W.
+        normalization: "sym", or None for the Laplacian D - W. The one with the larger
+            `log_likelihood` suits the signal: often None on grids and meshes, "sym" where degrees
+            differ much.
         max_fitted: Of more observed nodes, so many are drawn to fit time, noise and conductance.
             Mean and deviation follow from all.
         num_samples: On graphs of more than 4,000 nodes deviations are estimated from so many draws
