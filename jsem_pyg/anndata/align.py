@@ -8,7 +8,13 @@ import torch
 from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.decomposition import TruncatedSVD
 
-from .._checks import check_choice, check_nonnegative_int, check_positive_int, check_text
+from .._checks import (
+    check_choice,
+    check_nonnegative_int,
+    check_positive_int,
+    check_signal_range,
+    check_text,
+)
 from ..transport import Plan, gromov_wasserstein
 from .read import PCA, check_key, keep_params, open_adata, read_expression, read_rep
 
@@ -74,6 +80,8 @@ def align(
     other_rep = use_rep if other_rep is None else other_rep
     both = read_rep(adata, use_rep), read_rep(other, other_rep, "other_rep", "other")
     x, y = (torch.from_numpy(each.astype(np.result_type(*both))) for each in both)
+    for owner, key, points in (("adata", use_rep, x), ("other", other_rep, y)):
+        check_signal_range(f"{owner}.obsm[{key!r}]", points)
     genes = _shared_genes(adata, other) if fused is not False else []
     if fused == "auto" and len(genes) >= FEWEST_GENES and (_unnamed(adata) or _unnamed(other)):
         logger.warning(

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -257,7 +256,8 @@ class _Process(Module):
         return float(self.log_likelihood(y, nodes).detach())
 
     def _climb(self, y: Tensor, nodes: Tensor, first: Tensor) -> Any:
-        """L-BFGS of the likelihood and the prior, from the parameters `first`."""
+        """Maximise the likelihood times the prior by L-BFGS, from the parameters `first`."""
+        from scipy.optimize import minimize
 
         def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
             vector_to_parameters(torch.from_numpy(vector), self.parameters())

@@ -67,13 +67,16 @@ def test_other_genes_are_compared_by_shape_alone():
         align(one, two, fused=True)
 
 
-@pytest.mark.parametrize("unit", [2.0**80, 2.0**-80])
+@pytest.mark.parametrize("unit", [2.0**40, 2.0**-40])
 def test_coordinates_of_any_size(unit):
     one, two = sides((20, 25))
     expected, _ = align(one, two, epsilon=0.1, copy=True)
     one.obsm["X_pca"] = one.obsm["X_pca"] * np.float32(unit)
     align(one, two, epsilon=0.1)
     np.testing.assert_array_equal(one.obs["align_partner"], expected.obs["align_partner"])
+    one.obsm["X_pca"] = one.obsm["X_pca"] / np.float32(unit) * np.float32(2.0**80)
+    with pytest.raises(ValueError, match=r"'adata.obsm\['X_pca'\]'"):
+        align(one, two, epsilon=0.1)
 
 
 def test_columns_without_names_are_no_shared_genes(caplog):
