@@ -1,144 +1,22 @@
-"""Every check of user input: one place, one tone.
+"""Check tensors and arrays: their type, their shape and the range of their numbers."""
 
-Messages name the argument, what was expected, what was given and, where there is one, the fix:
-``Expected 'k' to be a positive integer (got 0).``
-"""
-
-import math
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
+from .values import shown
+
 # What is computed with; float8 is for storage, torch has hardly a function for it.
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-INDICES = (torch.int64, torch.int32)
-
-# How far values may differ between both directions of an edge: relative to the entry, and, of the
-# largest entry, by a few units of the last place of their type. Rounding and the small steps of
-# numerical differentiation pass, real asymmetry does not.
-SYMMETRY_RTOL, SYMMETRY_ULPS = 1e-4, 4
 
 # The supported range (docs/scope.md): in it sums and squares, and their gradients, stay in the
 # range of the type. Half precision is computed in float32.
 _MOST_SIGNAL = {torch.float32: 1e15, torch.float64: 1e100}
 _WEIGHTS = {torch.float32: (1e-30, 1e30), torch.float64: (1e-200, 1e200)}
 _ROUNDING = 1e-6  # of these ends to float32
-
-
-@contextmanager
-def as_argument(name: str, *parts: str) -> Iterator[None]:
-    """Errors about `parts` become errors about the argument `name`, as its user calls it."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        quoted = rf"'({'|'.join(map(re.escape, parts))})(?=['.\[])"
-        renamed = re.sub(quoted, f"'{name}", str(error))
-        if type(error) not in (TypeError, ValueError) or renamed == str(error):
-            raise
-        raise type(error)(renamed) from error
-
-
-def _shown(value: Any) -> str:
-    """A value as messages show it: of tensors and arrays, which fill pages, their shape."""
-    if isinstance(value, Tensor | np.ndarray) and value.ndim:
-        kind = "a tensor" if isinstance(value, Tensor) else "an array"
-        return f"{kind} of shape {tuple(value.shape)}"
-    return repr(value)
-
-
-def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
-    """Raise a ValueError unless `value` is one of `choices`, and of its type: 1 is not True."""
-    # By type first: arrays, tensors and lists cannot be asked whether they are among the choices.
-    is_bool = isinstance(value, bool)  # which is an int as well
-    of_type = [
-        each
-        for each in choices
-        if isinstance(value, type(each)) and isinstance(each, bool) == is_bool
-    ]
-    if not any(value == each for each in of_type):
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"Expected '{name}' to be one of {listed} (got {_shown(value)}).")
-
-
-def check_bool(name: str, value: Any) -> None:
-    """Raise a TypeError unless `value` is True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"Expected '{name}' to be True or False (got {_shown(value)}).")
-
-
-def check_instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
-    """Raise a TypeError unless `value` is of one of these kinds, which `what` describes."""
-    if not isinstance(value, kinds):
-        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
-
-
-def check_text(name: str, value: Any) -> None:
-    """Raise a TypeError unless `value` is a string."""
-    check_instance(name, value, str, "a string")
-
-
-def check_number(name: str, value: Any) -> None:
-    """Raise a TypeError unless `value` is a real number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a number (got {_shown(value)}).")
-
-
-def as_float(value: Any) -> float:
-    """A real number in double precision; infinite if it is an integer too large for that."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def check_between(name: str, value: Any, low: float, high: float) -> None:
-    """Raise a TypeError or ValueError unless `value` is a number strictly between two others."""
-    check_number(name, value)
-    if not low < as_float(value) < high:
-        raise ValueError(f"Expected '{name}' to lie in ({low}, {high}) (got {value!r}).")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a positive number (got {_shown(value)}).")
-    if not 0 < as_float(value) < float("inf"):
-        raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
-
-
-def check_nonnegative(name: str, value: Any) -> None:
-    """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a non-negative number (got {_shown(value)}).")
-    if not 0 <= as_float(value) < float("inf"):
-        raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
-
-
-def check_positive_int(name: str, value: Any, other: str = "") -> None:
-    """Raise a TypeError or ValueError unless `value` is an integer above zero.
-
-    `other` is what may stand in its place, for the message: " or 'auto'".
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a positive integer{other} (got {_shown(value)}).")
-    if value <= 0:
-        raise ValueError(f"Expected '{name}' to be a positive integer{other} (got {value}).")
-
-
-def check_nonnegative_int(name: str, value: Any) -> None:
-    """Raise a TypeError or ValueError unless `value` is an integer, zero or above."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {_shown(value)}).")
-    if value < 0:
-        raise ValueError(f"Expected '{name}' to be a non-negative integer (got {value}).")
 
 
 def numbers_of(value: Tensor) -> Tensor:
@@ -184,6 +62,16 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
+def in_range(value: Tensor, dtype: torch.dtype) -> bool:
+    """Return True if finite weights >= 0 are in the range that is supported in `dtype`."""
+    least, most = _WEIGHTS[dtype]
+    value = numbers_of(value)
+    if value.numel() == 0 or float(value.max()) > most * (1 + _ROUNDING):
+        return value.numel() == 0
+    least *= 1 - _ROUNDING
+    return float(value.min()) >= least or not bool(((value > 0) & (value < least)).any())
+
+
 def check_weight_range(name: str, value: Tensor) -> None:
     """Raise a ValueError unless entries are zero or positive numbers in the supported range."""
     check_finite(name, value)
@@ -199,16 +87,6 @@ def check_weight_range(name: str, value: Tensor) -> None:
             f"{float(positive.min()):.3g} to {float(positive.max()):.3g}). To fix this, divide by "
             "the largest, and leave out what is too small."
         )
-
-
-def in_range(value: Tensor, dtype: torch.dtype) -> bool:
-    """Return True if finite weights >= 0 are in the range that is supported in `dtype`."""
-    least, most = _WEIGHTS[dtype]
-    value = numbers_of(value)
-    if value.numel() == 0 or float(value.max()) > most * (1 + _ROUNDING):
-        return value.numel() == 0
-    least *= 1 - _ROUNDING
-    return float(value.min()) >= least or not bool(((value > 0) & (value < least)).any())
 
 
 def signal_limit(dtype: torch.dtype) -> float:
@@ -326,11 +204,11 @@ def real_numbers(name: str, value: Any) -> Tensor:
             array = np.asarray(value)
         except ValueError as error:
             raise ValueError(
-                f"Expected '{name}' to hold numbers in rows of one length (got {_shown(value)})."
+                f"Expected '{name}' to hold numbers in rows of one length (got {shown(value)})."
             ) from error
         if array.dtype.kind not in "fiu":
             raise TypeError(
-                f"Expected '{name}' to be a real number or several (got {_shown(value)})."
+                f"Expected '{name}' to be a real number or several (got {shown(value)})."
             )
         return torch.tensor(array.astype(np.float64), device="cpu")
     if value.is_complex() or value.dtype == torch.bool:
@@ -389,27 +267,6 @@ def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
         )
 
 
-def check_times(times: Any, check: Callable[[str, Any], None]) -> None:
-    """Raise unless `times` is a list of diffusion times that each pass a check."""
-    if isinstance(times, str) or not isinstance(times, Sequence):
-        raise TypeError(
-            f"Expected 'times' to be a list of diffusion times (got {type(times).__name__})."
-        )
-    if len(times) == 0:
-        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
-    for t in times:
-        check("times", t)
-
-
-def check_points(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite floating-point tensor of shape [N, D] that is not empty."""
-    check_matrix(name, value)
-    if value.numel() == 0:
-        raise ValueError(
-            f"Expected '{name}' to have shape [N, D], not empty (got {list(value.shape)})."
-        )
-
-
 def check_matrix(name: str, value: Any) -> None:
     """Raise unless `value` is a finite floating-point tensor of shape [N, D], perhaps empty."""
     check_float(name, value)
@@ -419,102 +276,10 @@ def check_matrix(name: str, value: Any) -> None:
     check_finite(name, value)
 
 
-def check_pairs(name: str, value: Any, columns: str) -> None:
-    """Raise unless `value` is an integer tensor of shape [2, `columns`]."""
-    check_tensor(name, value, f"a [2, {columns}] integer tensor")
-    if value.dim() != 2 or value.size(0) != 2:
+def check_points(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite floating-point tensor of shape [N, D] that is not empty."""
+    check_matrix(name, value)
+    if value.numel() == 0:
         raise ValueError(
-            f"Expected '{name}' to have shape [2, {columns}] (got {list(value.shape)})."
-        )
-    if value.dtype not in INDICES:
-        raise ValueError(
-            f"Expected '{name}' to be of integer type, int64 or int32 (got {value.dtype})."
-        )
-    check_dense(name, value)
-
-
-def check_edge_index_shape(edge_index: Any) -> None:
-    """Raise unless `edge_index` is an integer tensor of shape [2, E]."""
-    if scipy.sparse.issparse(edge_index):
-        raise TypeError(
-            "Expected 'edge_index' to be a [2, E] integer tensor (got a sparse matrix of SciPy's). "
-            "To fix this, convert it: edge_index, edge_weight = "
-            "torch_geometric.utils.from_scipy_sparse_matrix(matrix)."
-        )
-    check_pairs("edge_index", edge_index, "E")
-
-
-def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:
-    """Raise unless all entries of `index` are in [0, num_nodes)."""
-    if index.numel() > 0:
-        low, high = int(index.min()), int(index.max())
-        if low < 0 or high >= num_nodes:
-            raise ValueError(
-                f"Expected '{name}' to hold node indices in [0, {num_nodes}) "
-                f"(got values from {low} to {high})."
-            )
-
-
-def read_nodes(name: str, nodes: Any, num_nodes: int) -> Tensor:
-    """Nodes [M] as int64; raises unless they are integers in [0, num_nodes).
-
-    To torch, an index of type uint8 is a mask.
-    """
-    check_integers(name, nodes)
-    if nodes.dim() != 1:
-        raise ValueError(f"Expected '{name}' to have shape [M] (got {list(nodes.shape)}).")
-    nodes = nodes.long()
-    check_node_index(name, nodes, num_nodes)
-    return nodes
-
-
-def check_edge_index(edge_index: Any, num_nodes: int) -> None:
-    """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
-    check_edge_index_shape(edge_index)
-    check_nonnegative_int("num_nodes", num_nodes)
-    check_node_index("edge_index", edge_index, num_nodes)
-
-
-def check_num_nodes(prepared: int, num_nodes: int) -> None:
-    """Raise unless x has as many nodes as a prepared graph."""
-    if num_nodes != prepared:
-        raise ValueError(
-            f"Expected 'x' to have {prepared} nodes, as the prepared 'edge_index' "
-            f"(got {num_nodes})."
-        )
-
-
-def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
-    """Raise unless `value` is a floating-point tensor of shape [num_edges]."""
-    check_vector(name, value, num_edges, "column of 'edge_index'")
-
-
-def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight") -> None:
-    """Raise unless `edge_weight` holds [num_edges] weights in the supported range."""
-    check_edge_vector(name, edge_weight, num_edges)
-    check_weight_range(name, edge_weight)
-
-
-def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Mask of values that differ from the other direction by more than rounding to `dtype`."""
-    largest = forward.abs().max() if forward.numel() else 0
-    rounding = SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
-    return (forward - backward).abs() > SYMMETRY_RTOL * forward.abs() + rounding * largest
-
-
-def check_symmetric(
-    name: str, forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None
-) -> None:
-    """Raise a ValueError unless edges have the same values [E] as their reverses, to rounding."""
-    forward, backward = numbers_of(forward), numbers_of(backward)
-    if torch.equal(forward, backward):
-        return
-    differs = uneven(forward, backward, dtype)
-    if bool(differs.any()):
-        difference = float((forward - backward).abs().max())
-        raise ValueError(
-            f"Expected '{name}' to be the same in both directions of an edge (got "
-            f"{int(differs.sum())} entries that differ, by up to {difference:.3g}). To "
-            f"fix this, call torch_geometric.utils.to_undirected(edge_index, {name}, "
-            "reduce='mean')."
+            f"Expected '{name}' to have shape [N, D], not empty (got {list(value.shape)})."
         )
