@@ -83,11 +83,6 @@ class Incidence(NamedTuple):
     value: Tensor  # [nnz], of any type of number
     num_cols: int
 
-    def to_dense(self, dtype: torch.dtype = torch.float64) -> Tensor:
-        """The matrix, for laws and tests."""
-        zeros = self.value.new_zeros(self.csr.num_rows, self.num_cols, dtype=dtype)
-        return zeros.index_put((self.csr.row.long(), self.csr.col.long()), self.value.to(dtype))
-
 
 def index_dtype(*sizes: int) -> torch.dtype:
     """The narrowest integer type that holds indices below all of these sizes."""
