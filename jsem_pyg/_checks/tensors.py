@@ -20,7 +20,7 @@ _ROUNDING = 1e-6  # of these ends to float32
 
 
 def numbers_of(value: Tensor) -> Tensor:
-    """The tensor behind the wrappers of `torch.func`, whose values can be looked at."""
+    """Return the tensor behind the wrappers of `torch.func`, whose values can be looked at."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
         value = torch._C._functorch.get_unwrapped(value)
     with temporarily_clear_interpreter_stack():  # where it would be wrapped again
@@ -28,7 +28,7 @@ def numbers_of(value: Tensor) -> Tensor:
 
 
 def list_of(value: Tensor) -> list[Any]:
-    """The numbers of a tensor, one after the other, also within `torch.func`."""
+    """Return the numbers of a tensor, one after the other, also within `torch.func`."""
     with temporarily_clear_interpreter_stack():  # where torch 2.8 could not read them
         out: list[Any] = numbers_of(value).flatten().tolist()
         return out
@@ -90,7 +90,7 @@ def check_weight_range(name: str, value: Tensor) -> None:
 
 
 def signal_limit(dtype: torch.dtype) -> float:
-    """The largest absolute value that entries of a signal of this type may have."""
+    """Return the largest absolute value that entries of a signal of this type may have."""
     return _MOST_SIGNAL[torch.promote_types(dtype, torch.float32)]
 
 
@@ -177,7 +177,7 @@ def check_unmasked(name: str, array: Any) -> None:
 
 
 def tensor_of(name: str, array: Any) -> Tensor:
-    """A NumPy array of numbers as a tensor; a TypeError for other arrays.
+    """Return a NumPy array of numbers as a tensor; a TypeError for other arrays.
 
     They share memory, unless the array is read-only, strided, or in another machine's byte order.
     """
@@ -197,7 +197,7 @@ def tensor_of(name: str, array: Any) -> Tensor:
 
 
 def real_numbers(name: str, value: Any) -> Tensor:
-    """The tensor itself, or a float64 tensor of a number or of lists of numbers of one length."""
+    """Return a tensor as it is, a number or lists of numbers of one length in float64."""
     if not isinstance(value, Tensor):
         check_unmasked(name, value)
         try:

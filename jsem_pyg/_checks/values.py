@@ -25,7 +25,7 @@ def as_argument(name: str, *parts: str) -> Iterator[None]:
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: of tensors and arrays, which fill pages, their shape."""
+    """Return a value as messages show it: of tensors and arrays, which fill pages, their shape."""
     if isinstance(value, Tensor | np.ndarray) and value.ndim:
         kind = "a tensor" if isinstance(value, Tensor) else "an array"
         return f"{kind} of shape {tuple(value.shape)}"
@@ -70,7 +70,7 @@ def check_number(name: str, value: Any) -> None:
 
 
 def as_float(value: Any) -> float:
-    """A real number in double precision; infinite if it is an integer too large for that."""
+    """Return a real number in double precision; infinite if it is an integer too large for that."""
     try:
         return float(value)
     except OverflowError:

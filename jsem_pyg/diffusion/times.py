@@ -1,4 +1,4 @@
-"""Signals and diffusion times: checked, and brought into one shape."""
+"""Check signals and diffusion times, and bring them into one shape."""
 
 import logging
 import math
