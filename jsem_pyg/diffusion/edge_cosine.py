@@ -1,4 +1,4 @@
-"""How alike the ends of an edge are after a short isotropic diffusion."""
+"""Measure how alike the ends of an edge are after a short isotropic diffusion."""
 
 import torch
 from torch import Tensor
@@ -78,7 +78,7 @@ def _check_inputs(x: Tensor, t: float | Tensor) -> None:
 
 
 def _directions(y: Tensor, structure: GraphStructure) -> Tensor:
-    """The rows of y at unit length; float32 or wider."""
+    """Bring the rows of y to unit length; float32 or wider."""
     y = y if y.dtype == torch.float64 else y.float()
     zeros = (y == 0).all(1) & (structure.rowptr.diff() > 0)
     if bool(zeros.any()):

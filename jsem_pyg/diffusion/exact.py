@@ -1,4 +1,4 @@
-"""The dense matrix exponential: the oracle for tests and for small graphs. O(N^3) time."""
+"""Compute the dense matrix exponential, for tests and small graphs. O(N^3) time."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def dense_laplacian(
     num_nodes: int,
     normalization: str | None = "sym",
 ) -> Tensor:
-    """The Laplacian [N, N] of a graph, with zero rows for isolated nodes; differentiable.
+    """Return the Laplacian [N, N] of a graph, with zero rows for isolated nodes; differentiable.
 
     Args:
         edge_index: [2, E], both directions of every edge.
@@ -72,7 +72,7 @@ def exact_heat_diffusion(
     t: float | Tensor = 1.0,
     normalization: str | None = "sym",
 ) -> Tensor:
-    """exp(-tL) x by `torch.matrix_exp` in float64, for a single time t.
+    """Compute exp(-tL) x by `torch.matrix_exp` in float64, for a single time t.
 
     Args:
         x: [..., N, D].

@@ -1,4 +1,4 @@
-"""exp(tA) x for any symmetric sparse matrix A."""
+"""Multiply exp(tA) by columns, for any symmetric sparse matrix A."""
 
 import math
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import (
+    check_finite,
     check_float,
     check_instance,
     check_positive,
@@ -25,9 +26,10 @@ from .heat_coefficients import LONGEST
 from .options import HeatOptions
 from .times import check_signal, check_single_time, read_times
 
-# Growth of a step, as an exponent of the bound; and the share of the bound that a column keeps in a
-# step: below, the error allowed for the bound is no longer small beside the result.
-_GROWTH, _KEPT = 30.0, 1e-3
+_GROWTH = 30.0  # a step multiplies a column by e^30 at most
+# A column keeps at least this share of what the bound of the spectrum allows it to become. Of a
+# smaller one the error, relative to the bound, would be large.
+_KEPT = 1e-3
 
 
 def expm_multiply(
@@ -67,29 +69,17 @@ def expm_multiply(
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)
+    check_signal_range("x", columns)
     check_positive("tol", tol)
     check_single_time(t)
     time = real_numbers("t", t).double()
     read_times(time.abs(), columns.size(-1))
-    check_signal_range("x", columns)
     sign = -1.0 if float(time.detach()) < 0 else 1.0
     duration = sign * time  # not abs(), whose derivative at zero is zero
-    row, col, value = (each.to(columns.device) for each in _read(A, columns.size(-2)))
-    value = sign * value.double()
-    loops = row == col
-    diagonal = value.new_zeros(columns.size(-2)).index_add(0, row[loops], value[loops])
-    try:
-        structure = GraphStructure(torch.stack([row[~loops], col[~loops]]), columns.size(-2))
-    except ValueError as error:
-        raise ValueError(
-            "Expected 'A' to be symmetric (got entries without one across the diagonal)."
-        ) from error
-    slots = structure.to_slots(value[~loops])
-    across = slots.detach().index_select(0, structure.reverse)
-    check_symmetric("A", slots.detach(), across, A.dtype if isinstance(A, Tensor) else None)
-    symmetric = structure.symmetric(slots)
-    around = structure.row_sums(symmetric.detach().abs())
     reach = float(duration.detach())
+    structure, slots, diagonal = _read_symmetric(A, columns, sign)
+
+    around = structure.row_sums(slots.detach().abs())
     low = float((diagonal.detach() - around).min()) if around.numel() else 0.0
     high = float((diagonal.detach() + around).max()) if around.numel() else 0.0
     # Of a matrix of zeros any radius will do that does not underflow: its gradient is not zero.
@@ -99,16 +89,14 @@ def expm_multiply(
             f"Expected 't' to be within {LONGEST / radius:.3g} of zero, {LONGEST:.0e} in units of "
             f"the radius of A's spectrum, at most {radius:.3g} by its rows (got {reach:.3g})."
         )
-    scaled = (diagonal - shift) / radius
-    operator = HeatOperator(
-        structure.make_matrix(symmetric / radius, scaled, backend), dtype=torch.float64
-    )
+    matrix = structure.make_matrix(slots / radius, (diagonal - shift) / radius, backend)
+    operator = HeatOperator(matrix, dtype=torch.float64)
+
     steps = max(1, math.ceil(reach * (shift + radius) / _GROWTH))
-    given = columns.double()
     while True:
-        out, share = given, math.inf
+        out, share = columns.double(), math.inf
         options = HeatOptions(tol=tol / steps, backend=backend)
-        times = read_times(duration * radius / steps, given.size(-1))
+        times = read_times(duration * radius / steps, columns.size(-1))
         growth = torch.exp(duration * (shift + radius) / steps).to(out)
         for _ in range(steps):
             before, out = out, evolve(out, operator, times, options).squeeze(-3)
@@ -117,6 +105,7 @@ def expm_multiply(
         if share >= _KEPT or reach * radius / steps < 1:
             break
         steps *= 2
+
     out = out.to(columns.dtype)
     if not bool(numbers_of(out).isfinite().all()):
         raise ValueError(
@@ -129,40 +118,51 @@ def expm_multiply(
 
 
 def _smallest_share(out: Tensor, before: Tensor) -> float:
-    """The smallest quotient of the norms of columns; infinite without any."""
+    """Return the smallest quotient of the norms of columns; infinite without any."""
     norm, length = (numbers_of(each).norm(dim=-2).flatten() for each in (before, out))
     share = length[norm > 0] / norm[norm > 0]
     return float(share.min()) if share.numel() else math.inf
 
 
-def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows, columns and values of the entries that are stored."""
-    if isinstance(A, np.ndarray):
-        A = tensor_of("A", A)
+def _read_symmetric(A: Any, x: Tensor, sign: float) -> tuple[GraphStructure, Tensor, Tensor]:
+    """Read A for columns x [..., N, D]: its pattern, `sign` times its entries and its diagonal."""
+    row, col, value = (each.to(x.device) for each in _read_entries(A, x.size(-2)))
+    value = sign * value.double()
+    loops = row == col
+    diagonal = value.new_zeros(x.size(-2)).index_add(0, row[loops], value[loops])
+    try:
+        structure = GraphStructure(torch.stack([row[~loops], col[~loops]]), x.size(-2))
+    except ValueError as error:
+        raise ValueError(
+            "Expected 'A' to be symmetric (got entries without one across the diagonal)."
+        ) from error
+    slots = structure.to_slots(value[~loops])
+    across = slots.detach().index_select(0, structure.reverse)
+    check_symmetric("A", slots.detach(), across, A.dtype if isinstance(A, Tensor) else None)
+    return structure, structure.symmetric(slots), diagonal
+
+
+def _read_entries(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Read the rows, columns and values of the entries that are stored."""
     if scipy.sparse.issparse(A):
         coo = A.tocoo()
         index = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         shape, value = tuple(coo.shape), tensor_of("A", coo.data)
-    elif isinstance(A, Tensor):
+    else:
+        check_instance("A", A, (Tensor, np.ndarray), "a SciPy, torch or NumPy matrix")
+        A = A if isinstance(A, Tensor) else tensor_of("A", A)
         check_float("A", A)
         shape = tuple(A.shape)
         if A.layout == torch.strided and A.dim() == 2 and A.requires_grad:  # by zeros as well
             index, value = torch.ones_like(A).nonzero().T, A.reshape(-1)
         else:
-            sparse = A.to_sparse() if A.layout == torch.strided else A.to_sparse_coo().coalesce()
+            sparse = A.to_sparse_coo().coalesce()
             index, value = sparse.indices(), sparse.values()
-    else:
-        raise TypeError(
-            "Expected 'A' to be a sparse matrix of SciPy's, a torch tensor or a NumPy array (got "
-            f"{type(A).__name__} of {type(A).__module__}). To fix this, convert it, such as by "
-            "scipy.sparse.csr_array(numpy.asarray(A)); for heat in JAX, see jsem_pyg.jax."
-        )
     check_float("A", value)
     if shape != (num_nodes, num_nodes):
         raise ValueError(
             f"Expected 'A' to have shape [{num_nodes}, {num_nodes}], as 'x' has rows "
             f"(got {list(shape)})."
         )
-    if not bool(value.detach().isfinite().all()):
-        raise ValueError("Expected 'A' to be finite (got NaN or infinite values).")
+    check_finite("A", value)
     return index[0], index[1], value

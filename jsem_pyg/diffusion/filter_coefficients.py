@@ -76,7 +76,7 @@ def cosine_coefficients(
 
 
 def _terms_of_derivatives(found: Tensor, learned: Sequence[Tensor], bound: float) -> int:
-    """The terms that derivatives in numbers need, of those that the samples resolve.
+    """Count the terms that derivatives in numbers need, among the ones that samples resolve.
 
     Where a filter is flat or zero, its derivatives may have more terms than it has itself.
     """
@@ -96,7 +96,7 @@ def _terms_of_derivatives(found: Tensor, learned: Sequence[Tensor], bound: float
 
 
 def _missed(response: Response, rate: float, found: Tensor) -> tuple[float, float]:
-    """How far the series is from its functions at eigenvalues 0 and 2 r, and their values there."""
+    """Measure how far the series is off at eigenvalues 0 and 2 r; return the values there."""
     ends = response(torch.tensor([0.0, 2 * rate], dtype=torch.float64, device="cpu")).detach()
     _check_values(ends)
     signs = torch.ones(len(found), dtype=torch.float64, device="cpu")

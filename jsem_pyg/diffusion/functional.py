@@ -1,4 +1,4 @@
-"""Heat diffusion of a signal on a graph, as a function."""
+"""Diffuse a signal on a graph: heat diffusion as a function."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-r"""The functional core on hypergraphs: one structure, any number of signals, no copies of either.
+r"""Diffuse heat on hypergraphs: one structure, any number of signals, no copies of either.
 
 A batch [..., N, D] folds into the columns of one product. Three methods evaluate the same series,
 
@@ -48,9 +48,10 @@ _TERM_OVERHEAD = 10_000
 def method_costs(
     structure: HypergraphStructure, num_columns: int, num_kernels: int = 1, num_scales: int = 1
 ) -> dict[str, float]:
-    """The multiplications that each method needs, in those of a sparse product.
+    """Count the multiplications that each method needs, in units of a sparse product's.
 
-    For all columns of all signals, and so many different times (S D, if channels have their own).
+    `num_columns` are the columns of all signals, `num_kernels` the different times: S D, if
+    channels have their own.
     """
     size = structure.num_nodes**2
 

@@ -61,7 +61,7 @@ class HeatField:
     normalization: str
 
     def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """The heat [M, D] of new points, row by row: none depends on another.
+        """Return the heat [M, D] of new points, row by row: none depends on another.
 
         Of their own signal u(0) [M, D], and neighbours [M, k] with their weights. A point that has
         no weight is isolated, and keeps its signal.
@@ -115,7 +115,7 @@ def heat_field(
 
 
 def incoming_coefficients(t: float, degree: int) -> Tensor:
-    """The coefficients a_0(t), ..., a_K(t) of the incoming heat, in float64.
+    """Return the coefficients a_0(t), ..., a_K(t) of the incoming heat, in float64.
 
     Example:
         >>> a = incoming_coefficients(1.0, degree=30)

@@ -1,4 +1,4 @@
-"""The lowest eigenpairs of a graph's Laplacian: spectral embedding, Laplacian eigenmaps."""
+"""Find the lowest eigenpairs of a graph's Laplacian, as for spectral embedding."""
 
 import logging
 import math
@@ -134,7 +134,7 @@ def low_modes(
 def _lowest(
     structure: GraphStructure, weight: Tensor, k: int, kind: str | None, tol: float, seed: int
 ) -> tuple[Tensor, Tensor, float]:
-    """Eigenvalues [k], modes [N, k], and about the eigenvalue that follows them."""
+    """Return eigenvalues [k], modes [N, k], and about the eigenvalue that follows them."""
     size = structure.num_nodes
     if size >= REORDERED and structure.device.type == "cpu":
         place = _place(structure)
@@ -149,7 +149,7 @@ def _lowest(
 
 
 def _place(structure: GraphStructure) -> Tensor:
-    """The new numbers [N] of nodes, by which neighbours lie close in memory."""
+    """Number the nodes [N] anew, so that neighbours lie close in memory."""
     size = structure.num_nodes
     ones = np.ones(structure.num_slots, np.int8)
     pattern = csr_array((ones, *scipy_indices(structure.csr)), (size, size))
@@ -191,11 +191,11 @@ class _Rest:
         return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.component, x)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Signals [N, M] without their part in these modes."""
+        """Take the part in these modes away from signals [N, M]."""
         return x - self.still * self._sums(self.still * x)[self.component]
 
     def modes(self, count: int) -> Tensor:
-        """The modes [N, count] of the largest components."""
+        """Return the modes [N, count] of the largest components."""
         nodes = self.component.bincount(minlength=self.count)
         chosen = nodes.argsort(descending=True, stable=True)[:count]
         return self.still * (self.component.unsqueeze(1) == chosen)
@@ -204,7 +204,7 @@ class _Rest:
 def _diagonalize(
     structure: GraphStructure, weight: Tensor, kind: str | None, rest: _Rest
 ) -> tuple[Tensor, Tensor]:
-    """All eigenpairs but those of eigenvalue zero that `rest` knows."""
+    """Find all eigenpairs but the ones of eigenvalue zero that `rest` knows."""
     operator = laplacian_operator(structure, weight, kind)
     identity = torch.eye(structure.num_nodes, dtype=torch.float64, device=structure.device)
     above = 4 * operator.scaling.rate  # where those go
@@ -222,7 +222,7 @@ def _iterate(
     wanted: int,
     tol: float,
 ) -> tuple[Tensor, Tensor]:
-    """Eigenpairs, by filtered subspace iteration from a block of random signals [N, M]."""
+    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
     operators = {
         dtype: laplacian_operator(structure, weight, kind, dtype=dtype)
         for dtype in (torch.float32, torch.float64)
@@ -251,7 +251,7 @@ def _iterate(
 
 
 def _damp_above(cutoff: float, x: Tensor, operator: HeatOperator, fastest: float) -> Tensor:
-    """A Chebyshev polynomial of L that is one at zero and tiny in [cutoff, 2 fastest]."""
+    """Make a Chebyshev polynomial of L that is one at zero and tiny in [cutoff, 2 fastest]."""
     width = fastest - cutoff / 2
     degree = math.ceil(GAIN / math.acosh(1 + cutoff / width))
     degree = min(max(degree, 2), MOST_TERMS)
@@ -270,7 +270,7 @@ def _damp_above(cutoff: float, x: Tensor, operator: HeatOperator, fastest: float
 
 
 def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor]:
-    """Ritz values [M] of the span of a block [N, M], their vectors, and residuals [M]."""
+    """Find the Ritz values [M] of the span of a block [N, M], vectors, and residuals [M]."""
     scale, turn = torch.linalg.eigh(block.T @ block)
     kept = scale > 1e-14 * scale[-1]
     block = block @ (turn[:, kept] / scale[kept].sqrt())
@@ -282,7 +282,7 @@ def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor
 
 
 class _FirstOrder(torch.autograd.Function):
-    r"""Eigenpairs as functions of the weights: their first derivatives.
+    r"""Differentiate eigenpairs once in the weights.
 
     .. math::
         d\lambda_j = \mathbf{v}_j^T \, d\mathbf{L} \, \mathbf{v}_j, \qquad
@@ -324,7 +324,7 @@ class _FirstOrder(torch.autograd.Function):
 def _solve(
     operator: HeatOperator, value: Tensor, mode: Tensor, right: Tensor, following: float
 ) -> Tensor:
-    """(L - lambda_j)^+ of columns [N, k]: by the modes, and by conjugate gradients beyond them."""
+    """Apply (L - lambda_j)^+ to columns [N, k]: by the modes, then by conjugate gradients."""
     least = EQUAL * operator.scaling.rate
     if not following - float(value[-1]) > least:
         raise ValueError(

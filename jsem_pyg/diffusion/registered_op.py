@@ -89,7 +89,7 @@ def heat_diffusion_op(
     self_loop: float,
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The diffused signal, and what is kept for the derivative: no entries unless `keep`."""
+    """Diffuse a signal; return also what the derivative needs: no entries unless `keep`."""
     if forward_ad._current_level >= 0:
         # Torch would take the derivative for zero.
         raise NotImplementedError(
@@ -154,7 +154,7 @@ def _backward_op(
     backend: str,
     self_loop: float,
 ) -> list[Tensor]:
-    """The gradients of those of (x, t, edge_weight, conductance) that need one."""
+    """Compute the gradients of x, t, edge_weight and conductance that are needed."""
     structure, _ = _reader.read(_adjacency(row, col), x)
     leaves: list[Any] = [
         each if each is None else each.detach().requires_grad_(need)
@@ -186,7 +186,7 @@ def _(grad: Tensor, needs: Sequence[bool], *rest: Any) -> list[Tensor]:
 
 
 class _Gradient(torch.autograd.Function):
-    """A gradient that depends on others in name only: torch would take its own for zero."""
+    """Make a gradient depend on others in name only: torch would take its own for zero."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, *others: Tensor | None) -> Tensor:

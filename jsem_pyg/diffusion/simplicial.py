@@ -1,4 +1,4 @@
-"""Heat on the edges of a graph: flows that the Hodge Laplacian smooths out."""
+"""Diffuse heat on the edges of a graph: flows that the Hodge Laplacian smooths out."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Signals and diffusion times: checked, and brought into one shape."""
+"""Check signals and diffusion times, and bring them into one shape."""
 
 import logging
 import math
@@ -30,10 +30,6 @@ class Times(NamedTuple):
     def reach(self, fastest: float) -> float:
         """Return the longest time in units of a rate."""
         return self.longest * fastest
-
-    def by_channel(self, num_channels: int) -> "Times":
-        """Turn S scales of C channels into one scale of S C channels, scale by scale."""
-        return self._replace(value=self.value.reshape(-1).repeat_interleave(num_channels)[None])
 
     def coefficients(
         self, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions

@@ -1,4 +1,4 @@
-"""The Chebyshev coefficients of the heat kernel, differentiable and traceable."""
+"""Compute the Chebyshev coefficients of the heat kernel, differentiable and traceable."""
 
 from functools import partial
 from typing import Any
@@ -9,11 +9,12 @@ import numpy as np
 from jax import Array
 from scipy.special import ive
 
-from .._checks import check_nonnegative_int, real_numbers
+from .._checks import check_nonnegative_int
+from .inputs import known_times
 
 
 def heat_coefficients(t: Any, degree: int) -> Array:
-    """The coefficients c_0(t), ..., c_K(t), see :func:`jsem_pyg.diffusion.heat_coefficients`.
+    """Compute c_0(t), ..., c_K(t), see :func:`jsem_pyg.diffusion.heat_coefficients`.
 
     SciPy computes them on the host in float64. Differentiable as often as one likes, and mapped
     over by `vmap`; values under `jit` are not checked: of a negative time NaN would come.
@@ -38,12 +39,7 @@ def heat_coefficients(t: Any, degree: int) -> Array:
     if isinstance(t, jax.core.Tracer):
         bessel = _traced_bessel(degree, t.astype(float))
     else:  # so that a time in float64 keeps all its digits
-        is_float = isinstance(t, Array) and jnp.issubdtype(t.dtype, jnp.floating)  # of any width
-        given = np.asarray(t, np.float64 if is_float else None) if isinstance(t, Array) else t
-        times = real_numbers("t", given).cpu().double().numpy()
-        if not bool(((times >= 0) & np.isfinite(times)).all()):
-            raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
-        bessel = jnp.asarray(_on_host(degree, times))
+        bessel = jnp.asarray(_on_host(degree, known_times(t)))
     factor = np.full(degree + 1, 2.0, bessel.dtype)
     factor[0] = 1.0
     return jnp.moveaxis(bessel * factor, -1, 0)
@@ -51,7 +47,7 @@ def heat_coefficients(t: Any, degree: int) -> Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _scaled_bessel(degree: int, t: Array) -> Array:
-    """e^(-t) I_k(t) [*t.shape, K + 1]: the orders come last, so that batches may come first."""
+    """Compute e^(-t) I_k(t) [*t.shape, K + 1]: orders last, so that batches may come first."""
     shape = jax.ShapeDtypeStruct((*t.shape, degree + 1), t.dtype)
 
     def compute(t: Any) -> np.ndarray:
@@ -64,7 +60,7 @@ def _scaled_bessel(degree: int, t: Array) -> Array:
 def _scaled_bessel_jvp(
     degree: int, primals: tuple[Array], tangents: tuple[Array]
 ) -> tuple[Array, Array]:
-    """The derivative of f_k is (f_(k-1) + f_(k+1)) / 2 - f_k, with f_(-1) = f_1."""
+    """Differentiate f_k: (f_(k-1) + f_(k+1)) / 2 - f_k, with f_(-1) = f_1."""
     f = _scaled_bessel(degree + 1, *primals)
     lower = jnp.concatenate([f[..., 1:2], f[..., :-2]], axis=-1)
     derivative = 0.5 * (lower + f[..., 1:]) - f[..., :-1]

@@ -1,4 +1,4 @@
-"""Heat diffusion as a function of arrays."""
+"""Diffuse heat as a function of arrays."""
 
 import logging
 import math
@@ -11,23 +11,19 @@ import torch
 from jax import Array
 
 from .._checks import check_choice
-from ..diffusion.heat_coefficients import heat_degree, truncation_bound
+from ..diffusion.heat_coefficients import truncation_bound
 from ..diffusion.options import HeatOptions
-from ..diffusion.precision import rounding_error
-from ..diffusion.times import check_reach
+from ..diffusion.precision import is_precise, rounding_error
+from ..diffusion.times import check_reach, degree_of
 from .coefficients import heat_coefficients
 from .graph import Graph, prepare_graph
 from .inputs import is_known, known, read_signal, read_times, read_weight
 from .numba_call import numba_obstacle, numba_series
-from .operator import HeatOperator, heat_operator
-from .series import series
+from .operator import HeatOperator, heat_operator, series
 
 _log = logging.getLogger(__name__)
 
 BACKENDS = ("auto", "xla", "numba")
-
-# As in `diffusion/evolve.py`: the series is cut at a hundredth of the tolerance.
-_MARGIN = 0.01
 
 # How far the roots of degrees may lie apart, where tracing hides them: a few more terms.
 _CONDITION = 1e4
@@ -110,7 +106,7 @@ def heat_diffusion(
 
 
 def _choose(backend: str) -> str:
-    """The backend of "auto"."""
+    """Return the backend to take; raise a ValueError for one that cannot run."""
     check_choice("backend", backend, BACKENDS)
     if backend not in ("auto", "numba"):
         return backend
@@ -122,7 +118,7 @@ def _choose(backend: str) -> str:
 
 @partial(jax.jit, static_argnames="backend")
 def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: str) -> Array:
-    """[..., N, D] and coefficients [K + 1, S, 1 or D] -> [..., S, N, D]."""
+    """Sum the series: [..., N, D] and coefficients [K + 1, S, 1 or D] -> [..., S, N, D]."""
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
     if x.size == 0:
         return jnp.zeros((*batch, c.shape[1], num_nodes, channels), x.dtype)
@@ -144,49 +140,44 @@ def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: s
 
 
 def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtype: Any) -> Array:
-    """[K + 1, S, 1 or D]."""
+    """Compute the coefficients [K + 1, S, 1 or D] of the series."""
     rate = operator.rate
     if rate is not None:
         times = times * (float(known(rate)) if is_known(rate) else rate)
-    num_terms = options.degree
+    degree = options.degree
     if is_known(times):
         longest = float(known(times).max()) if times.size else 0.0
-        _check_precision(longest, options.tol, dtype)
-        if num_terms is None:
-            num_terms = _degree(longest, operator, options.tol, dtype)
-        elif (error := truncation_bound(longest, num_terms)) > 1e-2:
+        check_reach(longest, 1.0)
+        kind = torch.float32 if dtype == jnp.float32 else torch.float64
+        if not is_precise(kind, kind, longest, options.tol):
+            _log.warning(
+                "rounding in %s can change the result by %.2g of its norm at t = %.3g, more than "
+                "tol = %.2g allows; signals in float64 (jax_enable_x64) are more precise.",
+                dtype, rounding_error(kind, longest), longest, options.tol,
+            )  # fmt: skip
+        if degree is None:
+            degree = degree_of(longest, options.tol, kind, _condition(operator.row_scale))
+        elif (error := truncation_bound(longest, degree)) > 1e-2:
             _log.warning(
                 "degree=%d is too low for t = %.3g in units of the fastest rate: the result can be "
                 "wrong by %.2g of the signal's norm. degree=None finds one that is high enough.",
-                num_terms, longest, error,
+                degree, longest, error,
             )  # fmt: skip
-    elif num_terms is None:
+    elif degree is None:
         raise ValueError(
             "Expected 'degree' to be given where jit or vmap hides what it depends on, times or, "
             "with normalization=None, weights (got None). To fix this, pass degree="
             "jsem_pyg.diffusion.heat_degree(t_max, 0.01 * tol) for the longest time t_max in units "
             "of the fastest rate, or make 't' a number of Python."
         )
-    return heat_coefficients(times, num_terms).astype(dtype)
+    return heat_coefficients(times, degree).astype(dtype)
 
 
-def _degree(longest: float, operator: HeatOperator, tol: float, dtype: Any) -> int:
-    """The smallest degree that the tolerance allows, as torch's side has it."""
-    bound = max(_MARGIN * tol, float(jnp.finfo(dtype).eps) / 2)
-    scale = operator.row_scale
-    if scale is not None and scale.size:
-        roots = known(scale) if is_known(scale) else None
-        bound /= _CONDITION if roots is None else float(roots.max() / roots.min())
-    return max(heat_degree(longest, bound * min(longest, 1.0)), 1)
-
-
-def _check_precision(longest: float, tol: float, dtype: Any) -> None:
-    check_reach(longest, 1.0)
-    kind = torch.float32 if dtype == jnp.float32 else torch.float64
-    error = rounding_error(kind, longest)
-    if error > max(tol, 8 * float(jnp.finfo(dtype).eps)):
-        _log.warning(
-            "rounding in %s can change the result by %.2g of its norm at t = %.3g, more than "
-            "tol = %.2g allows; signals in float64 (jax_enable_x64) are more precise.",
-            dtype, error, longest, tol,
-        )  # fmt: skip
+def _condition(row_scale: Array | None) -> float:
+    """Return how much scaling the rows can magnify an error."""
+    if row_scale is None or row_scale.size == 0:
+        return 1.0
+    if not is_known(row_scale):
+        return _CONDITION
+    roots = known(row_scale)
+    return float(roots.max() / roots.min())

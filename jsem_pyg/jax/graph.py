@@ -1,4 +1,4 @@
-"""A graph for JAX: arrays that pass through `jit`, and the structure that they came from."""
+"""Prepare a graph for JAX: arrays that pass through `jit`, and the structure behind them."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""The arguments of the adapter: read, and checked where JAX does not trace them."""
+"""Read the arguments of the adapter; those that JAX does not trace are checked."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ from .graph import Graph
 
 
 def is_known(value: Any) -> bool:
-    """True if the numbers of an array can be looked at: not under `jit` or `vmap`."""
+    """Return True if the numbers of an array can be looked at: not under `jit` or `vmap`."""
     return _concrete(value) is not None
 
 
 def _concrete(value: Any) -> Any:
-    """What a tracer stands for, None if that is nothing yet; an array itself."""
+    """Return what a tracer stands for, None if that is nothing yet; an array itself."""
     return value.to_concrete_value() if isinstance(value, jax.core.Tracer) else value
 
 
 def known(value: Any) -> torch.Tensor:
-    """The numbers of an array that is known, also where `grad` traces it."""
+    """Return the numbers of an array that is known, also if `grad` traces it."""
     array = np.array(_concrete(value), order="C")
     if array.dtype.kind != "f":  # bfloat16, which torch cannot read from NumPy
         array = array.astype(np.float32)
@@ -31,7 +31,7 @@ def known(value: Any) -> torch.Tensor:
 
 
 def read_signal(x: Any) -> Array:
-    """A floating-point array [..., N, D]."""
+    """Read a floating-point array [..., N, D]."""
     given, x = x, _read_float("x", x)
     if x.ndim < 2:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
@@ -57,7 +57,7 @@ def _check_narrowed(x: np.ndarray, dtype: Any) -> None:
 
 
 def read_weight(edge_weight: Any, graph: Graph, dtype: Any) -> Array:
-    """Weights [E] in `dtype`; ones for None."""
+    """Read weights [E] in `dtype`; ones for None."""
     if edge_weight is None:
         return jnp.ones(graph.num_edges, dtype)
     given = _read_float("edge_weight", edge_weight)
@@ -76,23 +76,35 @@ def read_weight(edge_weight: Any, graph: Graph, dtype: Any) -> Array:
 
 
 def read_times(t: Any, channels: int) -> tuple[Any, bool]:
-    """Times [S, 1 or D], of NumPy where they are not traced; and whether t was a single one."""
+    """Read times [S, 1 or D], of NumPy unless they are traced; and if t was a single one."""
     if isinstance(t, jax.core.Tracer):
         if not jnp.issubdtype(t.dtype, jnp.floating):
             raise TypeError(f"Expected 't' to hold real numbers (got {t.dtype}).")
+        if is_known(t):
+            _check_times(known(t).numpy())
     else:
-        t = real_numbers("t", np.asarray(t) if isinstance(t, Array) else t).cpu().double().numpy()
+        t = known_times(t)
     is_empty = t.ndim > 0 and t.shape[0] == 0
     if is_empty or t.ndim > 2 or (t.ndim == 2 and t.shape[1] not in (1, channels)):
         raise ValueError(
             f"Expected 't' to be a number, [S] scales or [S, D] scales and channels, with "
             f"D = {channels} (got shape {list(t.shape)})."
         )
-    if is_known(t):
-        values = known(t)
-        if not bool(((values >= 0) & values.isfinite()).all()):
-            raise ValueError(f"Expected 't' to be finite and >= 0 (got {values.tolist()}).")
     return (t if t.ndim == 2 else t.reshape(-1, 1)), t.ndim == 0
+
+
+def known_times(t: Any) -> np.ndarray:
+    """Read times that JAX does not trace, in float64."""
+    if isinstance(t, Array):  # bfloat16 among them, which torch cannot read from NumPy
+        t = np.asarray(t, np.float64 if jnp.issubdtype(t.dtype, jnp.floating) else None)
+    times: np.ndarray = real_numbers("t", t).cpu().double().numpy()
+    _check_times(times)
+    return times
+
+
+def _check_times(times: np.ndarray) -> None:
+    if not bool(((times >= 0) & np.isfinite(times)).all()):
+        raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
 
 
 def _read_float(name: str, value: Any) -> Array:

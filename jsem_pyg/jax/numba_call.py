@@ -1,4 +1,4 @@
-"""A series by the kernel of torch's side on the CPU, called from what XLA has compiled.
+"""Call the numba kernel of torch's side from what XLA has compiled for the CPU.
 
 XLA's own gathers and scatters are what is slow on a CPU. The call is a `buffer_callback`, which
 hands over XLA's memory as it lies. (`pure_callback` puts a copy on the device first, and waits for
@@ -23,7 +23,7 @@ _CPU = torch.device("cpu")
 
 
 def numba_obstacle() -> str | None:
-    """Why the kernel cannot run, or None."""
+    """Return the reason why the kernel cannot run, or None."""
     try:
         import_module("jax.experimental.buffer_callback")
     except ImportError:
@@ -37,20 +37,20 @@ def numba_obstacle() -> str | None:
 def numba_series(
     pattern: Pattern, values: Array, diagonal: Array | None, x: Array, coefficients: Array
 ) -> Array:
-    """As :func:`.series.series`, of a matrix with the entries `values` and a diagonal."""
+    """Sum a series as :func:`.operator.series`, for a matrix of these entries and diagonal."""
     return _evaluate(pattern, values, diagonal, x, coefficients, keep=False)[0]
 
 
 def _forward(
     pattern: Pattern, values: Array, diagonal: Array | None, x: Array, coefficients: Array
 ) -> tuple[Array, tuple[Any, ...]]:
-    """Kept are the tiles of the last two terms, from which the recurrence runs backwards."""
+    """Sum, and keep the tiles of the last two terms, from which the recurrence runs backwards."""
     out, kept = _evaluate(pattern, values, diagonal, x, coefficients, keep=True)
     return out, (values, diagonal, kept, coefficients)
 
 
 def _backward(pattern: Pattern, residuals: tuple[Any, ...], grad: Array) -> tuple[Any, ...]:
-    def compute(out: Any, values: Any, diagonal: Any, *given: Any) -> None:
+    def compute(context: Any, out: Any, values: Any, diagonal: Any, *given: Any) -> None:
         kept, c, grad = map(_tensor, given)
         needed = RequiredGradients(True, True)
         found = _operator(pattern, values, diagonal).differentiate(kept, c, grad, needed)
@@ -69,9 +69,9 @@ numba_series.defvjp(_forward, _backward)
 def _evaluate(
     pattern: Pattern, values: Array, diagonal: Array | None, x: Array, c: Array, keep: bool
 ) -> list[Array]:
-    """The series, and what the backward pass needs if it is to be kept."""
+    """Sum the series; return what the backward pass needs as well if it is to be kept."""
 
-    def compute(out: Any, values: Any, diagonal: Any, x: Any, c: Any) -> None:
+    def compute(context: Any, out: Any, values: Any, diagonal: Any, x: Any, c: Any) -> None:
         operator = _operator(pattern, values, diagonal)
         found = operator.evaluate(_tensor(x), _tensor(c), keep)
         for place, each in zip(out, found, strict=False):
@@ -102,15 +102,12 @@ def _write_entries(pattern: Pattern, out: Any, of_entries: torch.Tensor) -> None
 
 
 def _call(compute: Callable[..., None], shapes: Any, *arguments: Array | None) -> Any:
-    """Call `compute(out, *arguments)` on XLA's buffers; `out` is made as `shapes` say."""
+    """Call `compute(context, out, *arguments)` on XLA's buffers; `out` has these shapes."""
     from jax.experimental.buffer_callback import buffer_callback
-
-    def callback(context: Any, out: Any, *given: Any) -> None:
-        compute(out, *given)
 
     @jax.custom_jvp
     def call(*arguments: Array | None) -> Any:
-        return buffer_callback(callback, shapes, vmap_method="sequential")(*arguments)
+        return buffer_callback(compute, shapes, vmap_method="sequential")(*arguments)
 
     call.defjvp(_refuse)
     return call(*arguments)

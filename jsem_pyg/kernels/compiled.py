@@ -51,7 +51,7 @@ class _Cache(FunctionCache):
         self._cache_file._source_stamp = (self._cache_file._source_stamp, _inlined_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The function compiled for these types, or None."""
+        """Return the function compiled for these types, or None."""
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # a damaged file may raise anything

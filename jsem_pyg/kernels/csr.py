@@ -54,11 +54,11 @@ class CSR:
     @cached_property
     @lasting
     def degree(self) -> Tensor:
-        """[N] the number of entries in each row."""
+        """The number of entries [N] in each row."""
         return self.rowptr.diff()
 
     def derived(self, make: Callable[..., T], *args: Any) -> T:
-        """The result of `make(self, *args)`, cached. Two threads may both make it; one stays."""
+        """Return `make(self, *args)`, cached. Two threads may both make it; one stays."""
         key = (make, *args)
         if key not in self._derived:
             self._derived[key] = lasting(make)(self, *args)
@@ -66,11 +66,11 @@ class CSR:
         return found
 
     def has_derived(self, make: Callable[..., Any], *args: Any) -> bool:
-        """True if it has been made already."""
+        """Return True if it has been made already."""
         return (make, *args) in self._derived
 
     def to(self, device: torch.device | str) -> "CSR":
-        """The pattern on another device."""
+        """Return the pattern on another device."""
         base = None if self.base is None else self.base.to(device)
         rowptr, col, row = (each.to(device) for each in (self.rowptr, self.col, self.row))
         return CSR(rowptr, col, row, base=base)
@@ -83,20 +83,15 @@ class Incidence(NamedTuple):
     value: Tensor  # [nnz], of any type of number
     num_cols: int
 
-    def to_dense(self, dtype: torch.dtype = torch.float64) -> Tensor:
-        """The matrix, for laws and tests."""
-        zeros = self.value.new_zeros(self.csr.num_rows, self.num_cols, dtype=dtype)
-        return zeros.index_put((self.csr.row.long(), self.csr.col.long()), self.value.to(dtype))
-
 
 def index_dtype(*sizes: int) -> torch.dtype:
-    """The narrowest integer type that holds indices below all of these sizes."""
+    """Return the narrowest integer type that holds indices below all of these sizes."""
     return torch.int32 if max(sizes) < 2**31 else torch.int64
 
 
 @contextmanager
 def quiet_sparse_tensors() -> Iterator[None]:
-    """A region without torch's warnings that sparse tensors are in beta, or are not checked."""
+    """Silence torch's warnings that sparse tensors are in beta, or are not checked."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
         yield

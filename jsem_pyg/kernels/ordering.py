@@ -92,13 +92,13 @@ def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Or
 
 
 def given_order(csr: CSR) -> RowOrder:
-    """The nodes in their given order."""
+    """Return the nodes in their given order."""
     node = torch.arange(csr.num_rows, dtype=torch.int32, device="cpu")
     return RowOrder(node, node)
 
 
 def bandwidth_order(csr: CSR) -> RowOrder:
-    """The nodes in reverse Cuthill-McKee order: neighbours within a band.
+    """Return the nodes in reverse Cuthill-McKee order: neighbours within a band.
 
     Source: Cuthill and McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969.
     """
@@ -117,7 +117,7 @@ def bandwidth_order(csr: CSR) -> RowOrder:
 
 
 def new_share(csr: CSR) -> float:
-    """The share of gathered rows that no other row of the same window has gathered before.
+    """Return the share of gathered rows that no other row of the same window has gathered before.
 
     A window is 1,024 rows in sequence; a few of them, evenly spread, stand for all. In a random
     order of a large graph the share is near one.
@@ -139,7 +139,7 @@ def new_share(csr: CSR) -> float:
 
 
 def scipy_indices(csr: CSR) -> tuple[Array, Array]:
-    """The columns and row pointers as SciPy's graph routines want them: both int32 if they fit.
+    """Return columns and row pointers as SciPy's graph routines want them: int32 if they fit.
 
     SciPy 1.11.1 and 1.11.2 find wrong components, silently, where the two differ in type.
     """

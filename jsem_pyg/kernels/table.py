@@ -53,11 +53,11 @@ class KernelFamily:
         check_choice("backend", name, ("auto", *self.backends))
 
     def can_run(self, name: str, device: torch.device) -> bool:
-        """True if a backend can run on a device."""
+        """Return True if a backend can run on a device."""
         return self.backends[name].obstacle(device) is None
 
     def choose(self, name: str, device: torch.device) -> str:
-        """The backend that `name` means on a device, where it may be "auto".
+        """Return the backend that `name` means on a device, where it may be "auto".
 
         Raises:
             ValueError: if there is no such backend, or it cannot run on `device`.
@@ -75,11 +75,11 @@ class KernelFamily:
         return name
 
     def find(self, name: str, device: torch.device) -> Any:
-        """The module of the backend that `name` means on a device; see :meth:`choose`."""
+        """Return the module of the backend that `name` means on a device; see :meth:`choose`."""
         return import_module(self.backends[self.choose(name, device)].module)
 
     def describe(self) -> str:
-        """The backends in one sentence, for docstrings."""
+        """List the backends in one sentence, for docstrings."""
         listed = ", ".join(f'"{name}" ({each.note})' for name, each in self.backends.items())
         first = " or ".join(
             f"{', '.join(map(_quoted, names))} ({device.upper()})"
@@ -91,7 +91,7 @@ class KernelFamily:
         )
 
     def _best(self, device: torch.device) -> str:
-        """The backend of "auto"; one that cannot run is logged once."""
+        """Choose the backend of "auto"; one that cannot run is logged once."""
         passed: dict[str, str] = {}
         for name in self.preference.get(device.type, ()):
             obstacle = self.backends[name].obstacle(device)
@@ -146,12 +146,12 @@ def _is_installed(package: str) -> bool:
 
 
 def no_obstacle(device: torch.device) -> str | None:
-    """For a backend that runs anywhere."""
+    """Return None: the backend runs anywhere."""
     return None
 
 
 def torch_csr_obstacle(device: torch.device) -> str | None:
-    """For torch's products of CSR matrices."""
+    """Say why torch's products of CSR matrices cannot run on a device."""
     if device.type not in ("cpu", "cuda"):
         return f"torch has no CSR products on {device.type!r}"
     if device.type == "cpu" and not torch.backends.mkl.is_available():
@@ -160,7 +160,7 @@ def torch_csr_obstacle(device: torch.device) -> str | None:
 
 
 def torch_sparse_obstacle(device: torch.device) -> str | None:
-    """For torch-sparse, as far as PyG could import it."""
+    """Say why torch-sparse, as far as PyG could import it, cannot run on a device."""
     if not WITH_TORCH_SPARSE:
         state = "cannot be imported" if _is_installed("torch_sparse") else "is not installed"
         return f"torch-sparse {state}; it is the extra [sparse], built against the installed torch"
@@ -170,7 +170,7 @@ def torch_sparse_obstacle(device: torch.device) -> str | None:
 
 
 def numba_obstacle(device: torch.device) -> str | None:
-    """For numba."""
+    """Say why numba cannot run on a device."""
     return None if device.type == "cpu" else f"numba runs on the CPU, not on {device.type!r}"
 
 
@@ -178,7 +178,7 @@ _FIRST_TRITON = "3.6"  # 3.4, of torch 2.8, multiplies no matrices of float64
 
 
 def triton_obstacle(device: torch.device) -> str | None:
-    """For Triton."""
+    """Say why Triton cannot run on a device."""
     if not _is_installed("triton"):
         return "triton is not installed"
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
@@ -192,7 +192,7 @@ def triton_obstacle(device: torch.device) -> str | None:
 def _family(
     package: str, backends: dict[str, tuple[str, Obstacle, str]], fallback: str = "torch"
 ) -> KernelFamily:
-    """A family of `jsem_pyg.kernels`: for each backend its module, its obstacle and a note."""
+    """Make a family of `jsem_pyg.kernels`: for each backend a module, an obstacle and a note."""
     entries = {
         name: Backend(f"{__package__}.{package}.{module}", obstacle, note)
         for name, (module, obstacle, note) in backends.items()

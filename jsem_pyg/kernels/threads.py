@@ -15,7 +15,7 @@ _PARTS = 8  # of the rows, for each thread: the next one takes the next part, so
 
 
 def map_ranges(work: Callable[[int, int], T], bounds: Sequence[int], threads: int) -> list[T]:
-    """The results of `work(bounds[i], bounds[i + 1])`, in order; a single call for one thread."""
+    """Call `work(bounds[i], bounds[i + 1])` for all i, in order; once for a single thread."""
     if threads == 1 or len(bounds) <= 2:
         return [work(bounds[0], bounds[-1])]
     with ThreadPoolExecutor(threads) as pool:

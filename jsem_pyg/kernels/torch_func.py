@@ -54,7 +54,7 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def outside_inference() -> Iterator[None]:
-    """A region, or a decorated function, that can differentiate within `torch.inference_mode`."""
+    """Allow derivatives within `torch.inference_mode`, in a region or a decorated function."""
     if not torch.is_inference_mode_enabled():
         yield
         return

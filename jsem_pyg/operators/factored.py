@@ -68,7 +68,7 @@ class FactoredOperator(AdjointOperator):
         self._b, self._b_t = (multiply(each, root.dtype) for each in b)
 
     def product(self, x: Tensor) -> tuple[Tensor, Halfway]:
-        """Two products."""
+        """Apply S by two products."""
         root, share = (each.unsqueeze(-1) for each in self.values)
         u = self._b_t(root * x)
         v = self._b(share * u)

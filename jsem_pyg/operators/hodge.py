@@ -124,7 +124,7 @@ def _weights(
     by_degree: bool,
     dtype: torch.dtype | None,
 ) -> tuple[Tensor, Tensor]:
-    """The weights of edges [M] and triangles [F], and their defaults where none are given."""
+    """Return the weights of edges [M] and triangles [F], or defaults if none are given."""
     given = edge_weight if triangle_weight is None else triangle_weight
     dtype = (dtype or torch.get_default_dtype()) if given is None else given.dtype
     if triangle_weight is None:
@@ -136,7 +136,7 @@ def _weights(
 
 
 def _node_share(structure: SimplicialStructure, weight: Tensor, by_degree: bool) -> Tensor:
-    """[N] the inverse of W0; of isolated nodes it does not matter."""
+    """Return the inverse [N] of W0; of isolated nodes it does not matter."""
     if not by_degree:
         return weight.new_ones(structure.num_nodes)
     ends = structure.edges.flatten()

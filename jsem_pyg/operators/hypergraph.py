@@ -42,7 +42,7 @@ class HypergraphOperator:
     row_scale: Tensor | None = None  #: [N] d_v^(1/2) for the random walk; None: symmetric
 
     def matmul(self, x: Tensor) -> Tensor:
-        r"""One product: [..., N, D] -> the weighted means over hyperedges, then over nodes.
+        r"""Apply S: [..., N, D] -> the weighted means over hyperedges, then over nodes.
 
         With the random walk this is :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W}
         \mathbf{D}_e^{-1} \mathbf{H}^{\top} \mathbf{X}`: PyG's `HypergraphConv` without its linear
@@ -63,7 +63,7 @@ class HypergraphOperator:
 
     @property
     def scaling(self) -> Scaling:
-        """L = I - S = (I - S') / 2, on nodes that have a weight."""
+        """Make L = I - S = (I - S') / 2, on nodes that have a weight."""
         scale, condition = self.row_scale, 1.0
         if scale is not None and scale.numel():
             low, high = float(numbers_of(scale).min()), float(numbers_of(scale).max())
@@ -71,13 +71,13 @@ class HypergraphOperator:
         return Scaling(0.5, scale, self.isolated, condition)
 
     def to(self, dtype: torch.dtype) -> "HypergraphOperator":
-        """The same in another type."""
+        """Return the same in another type."""
         row_scale = None if self.row_scale is None else self.row_scale.to(dtype)
         share, inverse_root = self.share.to(dtype), self.inverse_root.to(dtype)
         return replace(self, share=share, inverse_root=inverse_root, row_scale=row_scale)
 
     def sparse(self, backend: str = "auto") -> HeatOperator:
-        """S' = 2 S - I as a sparse matrix: an entry for every two nodes that share a hyperedge."""
+        """Make S' = 2 S - I as a sparse matrix: an entry for any two nodes of a hyperedge."""
         hyperedge, slot, product, csr, diagonal = self.structure.pairs
         root = self.inverse_root
         weight = self.share.index_select(0, hyperedge) * product.to(self.share.dtype)
@@ -88,7 +88,7 @@ class HypergraphOperator:
         return HeatOperator(kernel.SparseOperator(csr, values), self.scaling, values.dtype)
 
     def factored(self, backend: str = "auto") -> HeatOperator:
-        """S' = 2 S - I by its factors, without pairs of nodes; see `factored.py`."""
+        """Make S' = 2 S - I by its factors, without pairs of nodes; see `factored.py`."""
         factors = (self.structure.incidence, self.inverse_root, self.share)
         matrix = factored_operator(*factors, -1, 2, backend)
         return HeatOperator(matrix, self.scaling, self.share.dtype)

@@ -127,7 +127,7 @@ def laplacian_entries(
 def _normalized(
     structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool
 ) -> Entries:
-    """S_ij = w_ij / sqrt(d_i d_j), with loops in W and D; "rw" scales its rows by sqrt(d)."""
+    """Compute S_ij = w_ij / sqrt(d_i d_j), loops included; "rw" scales its rows by sqrt(d)."""
     degree = structure.row_sums(weight) + self_loop
     isolated = degree == 0
     fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
@@ -142,7 +142,7 @@ def _normalized(
 
 
 def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> Entries:
-    r"""S = I - M^(-1/2) (D - W) M^(-1/2) / r, with rows times M^(1/2), for L = M^(-1) (D - W).
+    r"""Compute S = I - M^(-1/2) (D - W) M^(-1/2) / r, rows times M^(1/2), for M^(-1) (D - W).
 
     exp(-tL) does not depend on r, nor does its gradient. D - W does not depend on self-loops.
     """

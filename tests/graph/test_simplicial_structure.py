@@ -1,6 +1,6 @@
 import pytest
 import torch
-from simplicial_cases import CASES, IDS, cliques, dense_boundaries, once, shuffled
+from simplicial_cases import CASES, IDS, cliques, dense, dense_boundaries, once, shuffled
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_undirected
 
@@ -20,7 +20,7 @@ def test_boundaries_are_those_of_the_definition(name):
         (b1, b1.t(), b2, b2.t()),
         strict=True,
     ):
-        assert torch.equal(actual.to_dense(), expected)
+        assert torch.equal(dense(actual), expected)
         for row in actual.csr.col.split(actual.csr.degree.tolist()):
             assert bool((row.diff() > 0).all())
 
@@ -28,7 +28,7 @@ def test_boundaries_are_those_of_the_definition(name):
 @pytest.mark.parametrize("name", IDS)
 def test_a_boundary_has_no_boundary(name):
     structure = SimplicialStructure(*CASES[name])
-    b1, b2 = structure.edge_boundary[0].to_dense(), structure.triangle_boundary[0].to_dense()
+    b1, b2 = dense(structure.edge_boundary[0]), dense(structure.triangle_boundary[0])
     assert not (b1 @ b2).any()
 
 
@@ -75,7 +75,7 @@ def test_given_triangles_keep_their_order():
     structure = SimplicialStructure(edge_index, num_nodes, triangles)
     assert structure.triangles.t().tolist() == [[0, 3, 5], [0, 1, 2]]
     _, b2 = dense_boundaries(structure.edges, num_nodes, triangles)
-    assert torch.equal(structure.triangle_boundary[0].to_dense(), b2)
+    assert torch.equal(dense(structure.triangle_boundary[0]), b2)
     assert structure.triangle_counts.sum() == 6
 
 

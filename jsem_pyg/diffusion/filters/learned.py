@@ -44,7 +44,7 @@ class Learned(Filter):
         self.value.copy_(start if self.start is None else self.start.response(eigenvalue))
 
     def response(self, eigenvalue: Tensor) -> Tensor:
-        """The polynomial, for eigenvalues in [0, 2], those of normalised Laplacians."""
+        """Return the polynomial, for eigenvalues in [0, 2], those of normalised Laplacians."""
         c = self._chebyshev().to(eigenvalue)
         s = 1 - eigenvalue
         last, out = torch.zeros_like(s), torch.zeros_like(s)

@@ -65,7 +65,7 @@ class AdjointOperator(SeriesOperator):
         totals: Sequence[Tensor] | None,
         alpha: float,
     ) -> None:
-        """One step of both recurrences, from k + 1 to k, and its part of the gradient.
+        """Take a step of both recurrences, from k + 1 to k, and return its part of the gradient.
 
         Args:
             b: B_(k+1).
@@ -86,7 +86,7 @@ class AdjointOperator(SeriesOperator):
         _combine(s_b, b_after, b_after, alpha)
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        """See :class:`SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
+        """Sum the series; see :class:`SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
         terms = x.new_empty(2, *x.shape)
         rows = coefficients.unsqueeze(2)  # [K + 1, S, 1, C], to multiply rows
         before, term = x, x
@@ -104,7 +104,7 @@ class AdjointOperator(SeriesOperator):
     def differentiate(
         self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
-        """See :class:`SeriesOperator`."""
+        """Differentiate the series; see :class:`SeriesOperator`."""
         last, num_channels = len(coefficients) - 1, coefficients.size(2)
         needs_terms = required.values or required.coefficients
         totals = tuple(torch.zeros_like(each) for each in self.values) if required.values else None
@@ -131,7 +131,7 @@ class AdjointOperator(SeriesOperator):
 
 
 def _add_scales(b: Tensor, coefficient: Tensor, grad: Tensor) -> None:
-    """B += c_k G, summed over the scales, in place."""
+    """Add c_k G to B, summed over the scales, in place."""
     for weight, grad_of_scale in zip(coefficient, grad, strict=True):
         b.addcmul_(weight, grad_of_scale)
 

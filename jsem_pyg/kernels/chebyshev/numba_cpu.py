@@ -66,7 +66,7 @@ class SparseOperator(SeriesOperator):
         self.csr, self.values = csr, (value,)
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        """Forward; see :class:`.SeriesOperator`. Kept are the tiles of the last two terms."""
+        """Sum the series; see :class:`.SeriesOperator`. The last two terms are kept in tiles."""
         problem = _Problem(self.csr, self.values[0], x.shape, coefficients, keep)
         out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
         shape = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
@@ -77,7 +77,7 @@ class SparseOperator(SeriesOperator):
     def differentiate(
         self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
-        """Backward; see :class:`.SeriesOperator`."""
+        """Differentiate the series; see :class:`.SeriesOperator`."""
         problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, True)
         return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), required)
 
@@ -186,7 +186,7 @@ class _Problem:
         )
 
     def _steps(self) -> list[tuple[int, int]]:
-        """The stages of a recurrence: all at once, except for threads that wait for each other."""
+        """List the stages of a recurrence: all at once, unless threads wait for each other."""
         terms = self.coefficients.shape[0]
         return [(k, k + 1) for k in range(terms)] if self.pool.together else [(0, terms)]
 
@@ -196,11 +196,11 @@ class _Problem:
         return (self.lines_ahead // lines,) if self.lines_ahead else ()
 
     def _tiles(self, count: int) -> Array:
-        """Scratch memory for tiles: [count, N * lanes]."""
+        """Take scratch memory for tiles: [count, N * lanes]."""
         return scratch((count, self.tile_size), self.dtype)
 
     def _weight(self, tile: int) -> Array:
-        """[K + 1, S, lanes] the coefficients of a tile's columns, zeros beyond the last."""
+        """Pack the coefficients [K + 1, S, lanes] of a tile's columns, zeros beyond the last."""
         *sizes, channels = self.coefficients.shape
         first, width = tile * len(self.lanes), len(self.lanes)
         weight = np.zeros((*sizes, width), self.dtype)
@@ -209,14 +209,14 @@ class _Problem:
         return weight
 
     def _to_slots(self, parts: Array) -> Tensor:
-        """[parts, nnz] of the ordered pattern -> their sum, in the order of the given CSR."""
+        """Add up [parts, nnz] of the ordered pattern, in the order of the given CSR."""
         ordered = parts[0] if len(parts) == 1 else parts.sum(0)
         slots = np.empty_like(ordered)
         slots[self.pattern.slot] = ordered
         return torch.from_numpy(slots)
 
     def _coefficient_gradients(self, is_needed: bool) -> Array:
-        """Where the kernels put <G, T_k>: [threads, tiles, (K + 1) * S * lanes].
+        """Take the memory for <G, T_k>: [threads, tiles, (K + 1) * S * lanes].
 
         Columns that share their coefficients share a tile's place.
         """
@@ -226,7 +226,7 @@ class _Problem:
         return np.zeros((self.pool.num_threads, places, size))
 
     def _join(self, gradients: Array) -> Tensor:
-        """Lane by lane -> [K + 1, S, C]."""
+        """Put numbers that lie lane by lane into the shape [K + 1, S, C]."""
         *sizes, channels = self.coefficients.shape
         parts = gradients.sum(0).reshape(-1, *sizes, len(self.lanes))
         if channels == 1:

@@ -63,7 +63,7 @@ class Operator(ABC):
         return chebyshev_recurrence(self.apply, x, coefficients)
 
     def _agree_on_terms(self, count: int) -> int:
-        """The largest number of terms over all processes that hold rows of S."""
+        """Return the largest number of terms over all processes that hold rows of S."""
         return count
 
 

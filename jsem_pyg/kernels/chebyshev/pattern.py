@@ -26,7 +26,7 @@ class OrderedPattern(NamedTuple):
 
 
 def ordered_pattern(csr: CSR, ordering: Ordering) -> OrderedPattern:
-    """The pattern in an order; take it by ``csr.derived(ordered_pattern, ordering)``."""
+    """Order a pattern; take it by ``csr.derived(ordered_pattern, ordering)``."""
     node, place = (each.numpy() for each in csr.derived(ordering))
     rowptr, col, middle, slot = _renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place)
     return OrderedPattern(rowptr, col, middle, node, place, slot)
@@ -36,7 +36,7 @@ def ordered_pattern(csr: CSR, ordering: Ordering) -> OrderedPattern:
 def _renumber(
     rowptr: Array, col: Array, node: Array, place: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """The pattern with its rows in another order, and the columns of each ascending.
+    """Return the pattern with its rows in another order, whose columns ascend.
 
     The pattern is symmetric: so row r gets the column c whenever column c is passed with r in it,
     and passing columns in ascending order leaves nothing to sort.

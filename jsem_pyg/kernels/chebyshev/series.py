@@ -36,7 +36,7 @@ class SeriesOperator(Operator):
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
-        """The shape of what is kept for the backward pass: by default, two terms."""
+        """Return the shape of what is kept for the backward pass: by default, two terms."""
         return 2, num_nodes, num_columns
 
     def with_values(self, values: Sequence[Tensor]) -> Self:

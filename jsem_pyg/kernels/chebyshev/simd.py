@@ -37,34 +37,34 @@ class Emitter:
         self.vector = ir.VectorType(self.real, self.num_lanes)
 
     def data(self, position: int) -> Any:
-        """The address of the first entry of an array argument."""
+        """Return the address of the first entry of an array argument."""
         array = self.context.make_array(self.types[position])
         return array(self.context, self.builder, self.args[position]).data
 
     def splat(self, position: int) -> Any:
-        """A scalar argument in all lanes."""
+        """Load a scalar argument into all lanes."""
         value = self.context.cast(
             self.builder, self.args[position], self.types[position], self.number
         )
         return self.broadcast(value, self.num_lanes)
 
     def broadcast(self, value: Any, lanes: int) -> Any:
-        """A number in all of `lanes` lanes."""
+        """Put a number into all of `lanes` lanes."""
         undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
         return self.builder.shuffle_vector(first, undefined, _mask([0] * lanes))
 
     def row(self, data: Any, index: Any, vector: ir.VectorType | None = None) -> Any:
-        """The address of a row, as a vector."""
+        """Return the address of a row, as a vector."""
         offset = self.builder.mul(index, ir.Constant(_INDEX, self.num_lanes))
         return self.at(data, offset, vector or self.vector)
 
     def at(self, data: Any, offset: Any, vector: ir.VectorType) -> Any:
-        """The address of a vector that starts at an entry of an array."""
+        """Return the address of a vector that starts at an entry of an array."""
         return self.builder.bitcast(self.builder.gep(data, [offset]), vector.as_pointer())
 
     def load(self, address: Any) -> Any:
-        """The vector at an address, which need not be aligned to its size."""
+        """Load the vector at an address, which need not be aligned to its size."""
         return self.builder.load(address, align=4)
 
     def store(self, value: Any, address: Any) -> None:
@@ -72,15 +72,15 @@ class Emitter:
         self.builder.store(value, address, align=4)
 
     def load_row(self, data: Any, index: Any) -> Any:
-        """A row, as a vector."""
+        """Load a row, as a vector."""
         return self.load(self.row(data, index))
 
     def column(self, col: Any, edge: Any) -> Any:
-        """The column of an edge."""
+        """Load the column of an edge."""
         return self.builder.zext(self.builder.load(self.builder.gep(col, [edge])), _INDEX)
 
     def edge(self, col: Any, val: Any, edge: Any) -> tuple[Any, Any]:
-        """The column of an edge, and its value in all lanes."""
+        """Load the column of an edge, and its value into all lanes."""
         value = self.builder.load(self.builder.gep(val, [edge]))
         return self.column(col, edge), self.broadcast(value, self.num_lanes)
 
@@ -97,7 +97,7 @@ class Emitter:
                 emit_prefetch(self.builder, self.builder.gep(tile, [offset]))
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """A * b + c, rounded once. llvmlite's own `fma` takes no vectors."""
+        """Compute a * b + c, rounded once. llvmlite's own `fma` takes no vectors."""
         kind = "f32" if self.number == types.float32 else "f64"
         function = cgutils.get_or_insert_function(
             self.builder.module,
@@ -107,16 +107,16 @@ class Emitter:
         return self.builder.call(function, [a, b, c])
 
     def variables(self, count: int) -> list[Any]:
-        """Vectors that start at zero; LLVM keeps them in registers."""
+        """Make vectors that start at zero; LLVM keeps them in registers."""
         zero = ir.Constant(self.vector, [0.0] * self.num_lanes)
         return [cgutils.alloca_once_value(self.builder, zero) for _ in range(count)]
 
     def add_product(self, variable: Any, a: Any, b: Any) -> None:
-        """Variable += a * b."""
+        """Add a * b to a variable."""
         self.builder.store(self.fma(a, b, self.builder.load(variable)), variable)
 
     def total(self, variables: Sequence[Any]) -> Any:
-        """The sum of 2^n variables."""
+        """Sum 2^n variables."""
         values = [self.builder.load(each) for each in variables]
         while len(values) > 1:
             values = [self.builder.fadd(a, b) for a, b in _pairs(values)]
@@ -142,7 +142,7 @@ class Emitter:
             self.builder.position_at_end(blocks[2])
 
     def sums(self, vectors: list[Any], add: Callable[[Any, Any], Any] | None = None) -> Any:
-        """The sum, or what else `add` makes, over the lanes of each of 2^n vectors, as one vector.
+        """Sum, or combine by another `add`, the lanes of each of 2^n vectors, as one vector.
 
         Halves of two vectors are added side by side, so that later additions serve both.
         """
@@ -199,7 +199,7 @@ def step_row(
     emit: Emitter, cur: Any, dst: Any, col: Any, val: Any, start: Any, stop: Any, row: Any,
     alpha: Any, ahead: Any, lanes: Any,
 ) -> None:  # fmt: skip
-    """dst[row] = alpha * (sum over the edges of val * cur[col]) - dst[row]."""
+    """Set dst[row] = alpha * (sum over the edges of val * cur[col]) - dst[row]."""
     cur, dst, col, val = (emit.data(position) for position in range(4))
     sums = emit.variables(_UNROLL)
 
@@ -220,7 +220,7 @@ def adjoint_row(
     emit: Emitter, b: Any, b_next: Any, t: Any, t_next: Any, grad: Any, col: Any, val: Any,
     start: Any, middle: Any, stop: Any, row: Any, alpha: Any, ahead: Any, lanes: Any,
 ) -> None:  # fmt: skip
-    """One row of both recurrences of the adjoint, and the gradient of the row's lower edges.
+    """Compute a row of both recurrences of the adjoint, and the gradient of its lower edges.
 
     b_next[row] = alpha * (S b)[row] - b_next[row] and t_next[row] = 2 (S t)[row] - t_next[row];
     for edges below the diagonal, [start, middle), which come first in a row,
@@ -265,13 +265,13 @@ def adjoint_row(
 
 @row_function
 def clear_row(emit: Emitter, out: Any, row: Any, lanes: Any) -> None:
-    """out[row] = 0."""
+    """Set out[row] = 0."""
     emit.store(ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), row))
 
 
 @row_function
 def copy_row(emit: Emitter, source: Any, out: Any, row: Any, lanes: Any) -> None:
-    """out[row] = source[row]."""
+    """Set out[row] = source[row]."""
     emit.store(emit.load_row(emit.data(0), row), emit.row(emit.data(1), row))
 
 
@@ -280,7 +280,7 @@ def add_row(
     emit: Emitter, out: Any, weight: Any, term: Any, out_row: Any, weight_row: Any, term_row: Any,
     lanes: Any,
 ) -> None:  # fmt: skip
-    """out[out_row] += weight[weight_row] * term[term_row], lane by lane."""
+    """Add weight[weight_row] * term[term_row] to out[out_row], lane by lane."""
     address = emit.row(emit.data(0), out_row)
     factors = emit.load_row(emit.data(1), weight_row), emit.load_row(emit.data(2), term_row)
     emit.store(emit.fma(*factors, emit.load(address)), address)
@@ -291,7 +291,7 @@ def project_row(
     emit: Emitter, grad: Any, term: Any, out: Any, grad_row: Any, term_row: Any, out_row: Any,
     lanes: Any,
 ) -> None:  # fmt: skip
-    """out[out_row] += grad[grad_row] * term[term_row], lane by lane, into float64."""
+    """Add grad[grad_row] * term[term_row] to out[out_row], lane by lane, in float64."""
     product = emit.builder.fmul(
         emit.load_row(emit.data(0), grad_row), emit.load_row(emit.data(1), term_row)
     )
@@ -304,6 +304,6 @@ def project_row(
 
 @row_function
 def dot_row(emit: Emitter, a: Any, b: Any, row: Any, lanes: Any) -> Any:
-    """The sum over the lanes of a[row] * b[row]."""
+    """Sum a[row] * b[row] over the lanes."""
     product = emit.builder.fmul(emit.load_row(emit.data(0), row), emit.load_row(emit.data(1), row))
     return emit.builder.extract_element(emit.sums([product]), ir.Constant(ir.IntType(32), 0))

@@ -20,7 +20,7 @@ _ROWS_AHEAD = 16  # of what is not read in its own order: the signal, later the 
 
 
 def num_lanes(num_columns: Any, dtype: torch.dtype) -> int:
-    """The columns of a tile: two cache lines, or one where there are no more columns.
+    """Count the columns of a tile: two cache lines, or one if there are no more columns.
 
     The stream of columns and values is read once a tile and term. Two lines halve it. Four would
     halve it again, but neighbours that wait in the cache then take twice the room.
@@ -30,7 +30,7 @@ def num_lanes(num_columns: Any, dtype: torch.dtype) -> int:
 
 
 def scratch(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Memory that begins at a cache line, so that no row of a tile lies in more than it needs.
+    """Take memory from the start of a cache line, so that rows of tiles lie in few of them.
 
     It comes from NumPy, which requests large pages where the system leaves that to programs.
     """

@@ -21,13 +21,13 @@ class SparseOperator(AdjointOperator):
         self.csr, self.values = csr, (value,)
 
     def product(self, x: Tensor) -> tuple[Tensor, None]:
-        """One product."""
+        """Apply S: one product."""
         out = torch.empty_like(x)
         self.step(x, None, out, 1)
         return out, None
 
     def step(self, term: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
-        """See :class:`.AdjointOperator`: product and subtraction in one, in place."""
+        """Take a step: product and subtraction in one, in place; see :class:`.AdjointOperator`."""
         s = csr_matrix(self.csr, self.values[0], self.num_nodes)
         # With an `out`, autocast leaves the types alone: there are no CSR products in bfloat16.
         if before is None:
@@ -55,13 +55,13 @@ class SparseOperator(AdjointOperator):
     def add_gradient(
         self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: Any, of_t: Any, scale: float
     ) -> None:
-        """<b[i], t[j]> on the slots alone."""
+        """Compute <b[i], t[j]> on the slots alone."""
         total = csr_matrix(self.csr, totals[0], self.num_nodes)  # on the memory of `totals`
         torch.sparse.sampled_addmm(total, b, t.t(), alpha=scale, out=total)
 
 
 def csr_matrix(csr: CSR, value: Tensor, num_cols: int) -> Tensor:
-    """A pattern and its values [nnz] as a torch tensor, on the same memory."""
+    """Make a torch tensor of a pattern and its values [nnz], on the same memory."""
     rowptr, col = csr.derived(_mkl_indices)
     with quiet_sparse_tensors():
         return torch.sparse_csr_tensor(
@@ -75,6 +75,6 @@ def csr_matrix(csr: CSR, value: Tensor, num_cols: int) -> Tensor:
 
 
 def _mkl_indices(csr: CSR) -> tuple[Tensor, Tensor]:
-    """Row pointers and columns in one integer type, which MKL requires."""
+    """Bring row pointers and columns to one integer type, as MKL requires."""
     narrow = index_dtype(csr.num_rows, csr.num_slots)
     return csr.rowptr.to(narrow), csr.col.to(narrow)

@@ -32,7 +32,7 @@ class SparseOperator(Operator):
 
 
 class _Product(torch.autograd.Function):
-    """S x. The gradients of torch-sparse itself would be constants in a second derivative."""
+    """Apply S. Gradients by torch-sparse itself would be constants in a second derivative."""
 
     @staticmethod
     def forward(ctx: Any, csr: CSR, value: Tensor, x: Tensor) -> Tensor:

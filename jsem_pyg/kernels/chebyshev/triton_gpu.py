@@ -45,7 +45,7 @@ class SparseOperator(SeriesOperator):
         self.csr, self.values = csr, (value,)
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        """Forward; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
+        """Sum the series; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
         x, call = x.contiguous(), _Call(self, x, coefficients, trains=keep)
         out, terms = call.weigh(0, x).to(self.values[0].dtype), x.new_empty(2, *x.shape)
         before, term = x, x
@@ -64,7 +64,7 @@ class SparseOperator(SeriesOperator):
     def differentiate(
         self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
-        """Backward; see :class:`.SeriesOperator`. It always goes through the terms, too."""
+        """Differentiate; see :class:`.SeriesOperator`. It always goes through the terms, too."""
         grad, call = grad.contiguous(), _Call(self, grad, coefficients, trains=True)
         term, before = kept.clone()  # which must survive for a second backward pass
         last = coefficients.size(0) - 1
@@ -110,7 +110,7 @@ class _Slopes:
         self.out[k] = project(self.grad, term, self.out.size(-1))
 
     def of_rows(self, k: int, term: Tensor) -> Tensor | None:
-        """Where a step writes the sums of its rows, if it is to do so."""
+        """Return the place for the sums of a step's rows, if it is to write them."""
         if len(self.kept) == _KEPT:
             self._add_up(k + 1)
         if self.out.size(-1) > 1:
@@ -176,7 +176,7 @@ class _Call:
         }
 
     def weigh(self, k: int, x: Tensor) -> Tensor:
-        """c_k x, for every scale, in the type of the sums."""
+        """Compute c_k x, for every scale, in the type of the sums."""
         return self.coefficients[k].unsqueeze(1) * x
 
 

@@ -22,7 +22,7 @@ _ASCENDING, _REPEATED, _UNSORTED, _OUTSIDE = range(4)  # what a scan may find
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
-    """See the package. Edges that are in order already stay where they are."""
+    """Sort edges; see the package. The ones that are in order already stay in place."""
     narrow = np.int32 if index_dtype(num_nodes, row.numel()) == torch.int32 else np.int64
     source, target = row.contiguous().numpy(), col.contiguous().numpy()
     rowptr, found = _scan(source, target, num_nodes)
@@ -56,7 +56,7 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
 
 @compiled()
 def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
-    """Where rows begin, if they ascend, and how far the list is from a sorted simple graph."""
+    """Find where rows begin, if they ascend, and how far the list is from a sorted graph."""
     rowptr = np.empty(num_nodes + 1, np.int64)
     begun = np.int64(0)  # rows whose beginning is found
     last_col = np.int64(-1)  # the column before, in the same row
@@ -79,7 +79,7 @@ def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
 
 @compiled()
 def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Array:
-    """The order [E] that sorts by row, then column: counted by column, then by row."""
+    """Return the order [E] that sorts by row, then column: counted by column, then by row."""
     by_row, by_col = np.zeros((2, num_nodes + 1), np.int64)
     for slot in range(row.size):
         by_row[row[slot] + 1] += 1

@@ -9,7 +9,7 @@ from .sorted_edges import SortedEdges
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
-    """See the package.
+    """Sort edges; see the package.
 
     The order by column, then row, is that of the reversed edges if these are the same edges.
     """

@@ -1,0 +1,285 @@
+"""Check tensors and arrays: their type, their shape and the range of their numbers."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+from .values import shown
+
+# What is computed with; float8 is for storage, torch has hardly a function for it.
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+# The supported range (docs/scope.md): in it sums and squares, and their gradients, stay in the
+# range of the type. Half precision is computed in float32.
+_MOST_SIGNAL = {torch.float32: 1e15, torch.float64: 1e100}
+_WEIGHTS = {torch.float32: (1e-30, 1e30), torch.float64: (1e-200, 1e200)}
+_ROUNDING = 1e-6  # of these ends to float32
+
+
+def numbers_of(value: Tensor) -> Tensor:
+    """Return the tensor behind the wrappers of `torch.func`, whose values can be looked at."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    with temporarily_clear_interpreter_stack():  # where it would be wrapped again
+        return value.detach()
+
+
+def list_of(value: Tensor) -> list[Any]:
+    """Return the numbers of a tensor, one after the other, also within `torch.func`."""
+    with temporarily_clear_interpreter_stack():  # where torch 2.8 could not read them
+        out: list[Any] = numbers_of(value).flatten().tolist()
+        return out
+
+
+def check_unbatched(name: str, value: Tensor) -> None:
+    """Raise a ValueError if `value` is what `torch.func.vmap` maps over."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if torch._C._functorch.is_batchedtensor(value):
+            raise ValueError(
+                f"Expected '{name}' to be the same for all that 'vmap' maps over, since a graph is "
+                "prepared once (got one for each). To fix this, pass one disjoint union of the "
+                "graphs, as torch_geometric.data.Batch makes it."
+            )
+        value = torch._C._functorch.get_unwrapped(value)
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Raise a ValueError that counts the NaN and infinite entries of `value`, if there are any."""
+    value = numbers_of(value)
+    # A sum of finite numbers may overflow, but no sum over a NaN or an infinity is finite.
+    if value.layout == torch.strided and bool(value.sum().isfinite()):
+        return
+    stored = value.coalesce() if value.is_sparse else value
+    finite = torch.isfinite(stored if stored.layout == torch.strided else stored.values())
+    if not bool(finite.all()):
+        bad = int((~finite).sum())
+        raise ValueError(
+            f"Expected '{name}' to be finite (got {bad} NaN or infinite of "
+            f"{value.numel()} entries, shape {list(value.shape)})."
+        )
+
+
+def in_range(value: Tensor, dtype: torch.dtype) -> bool:
+    """Return True if finite weights >= 0 are in the range that is supported in `dtype`."""
+    least, most = _WEIGHTS[dtype]
+    value = numbers_of(value)
+    if value.numel() == 0 or float(value.max()) > most * (1 + _ROUNDING):
+        return value.numel() == 0
+    least *= 1 - _ROUNDING
+    return float(value.min()) >= least or not bool(((value > 0) & (value < least)).any())
+
+
+def check_weight_range(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless entries are zero or positive numbers in the supported range."""
+    check_finite(name, value)
+    value = numbers_of(value)
+    low = float(value.min()) if value.numel() else 0.0
+    if low < 0:
+        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {low}).")
+    dtype = torch.promote_types(value.dtype, torch.float32)
+    if not in_range(value, dtype):
+        (least, most), positive = _WEIGHTS[dtype], value[value > 0]
+        raise ValueError(
+            f"Expected '{name}' to be zero, or from {least:g} to {most:g} (got "
+            f"{float(positive.min()):.3g} to {float(positive.max()):.3g}). To fix this, divide by "
+            "the largest, and leave out what is too small."
+        )
+
+
+def signal_limit(dtype: torch.dtype) -> float:
+    """Return the largest absolute value that entries of a signal of this type may have."""
+    return _MOST_SIGNAL[torch.promote_types(dtype, torch.float32)]
+
+
+def check_signal_range(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless sums of the entries of `value` are far from overflowing.
+
+    A term of a series is as long as the signal: its entries may grow by the root of their number,
+    and the sums on the way there by a few times that.
+    """
+    if value.layout != torch.strided or value.numel() == 0:
+        check_finite(name, value)
+        return
+    limit = signal_limit(value.dtype)
+    # In the order of memory, which is eight times as fast for a transposed matrix.
+    numbers = numbers_of(value)
+    order = sorted(range(numbers.dim()), key=numbers.stride, reverse=True)
+    low, high = (float(each) for each in torch.aminmax(numbers.permute(order)))
+    if -limit <= low and high <= limit:
+        return
+    check_finite(name, value)
+    raise ValueError(
+        f"Expected '{name}' to lie within {limit:.3g} of zero, so that no sum overflows (got "
+        f"values from {low:.3g} to {high:.3g}). To fix this, divide by the largest, and multiply "
+        "the result by it."
+    )
+
+
+def check_device(name: str, device: torch.device, x: Tensor, other: str = "x") -> None:
+    """Raise unless `device`, that of the argument `name`, is the device of x, called `other`."""
+    if device != x.device:
+        raise ValueError(
+            f"Expected '{name}' to be on the device of '{other}', {str(x.device)!r} "
+            f"(got {str(device)!r})."
+        )
+
+
+def check_tensor(name: str, value: Any, what: str = "a torch.Tensor") -> None:
+    """Raise a TypeError or ValueError unless `value` is a tensor that has values."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+    if value.is_nested:
+        raise TypeError(f"Expected '{name}' to be {what} (got a nested one).")
+    if value.is_meta:
+        raise ValueError(
+            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
+            "make it on the CPU or a GPU."
+        )
+
+
+def check_dense(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless a tensor is dense."""
+    if value.layout != torch.strided:
+        raise ValueError(
+            f"Expected '{name}' to be dense (got {value.layout}). To fix this, pass "
+            f"{name}.to_dense()."
+        )
+
+
+def check_float(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a floating-point tensor with values."""
+    check_tensor(name, value)
+    if value.dtype not in FLOATS:
+        raise TypeError(
+            f"Expected '{name}' to be a floating-point tensor, of 16 bits at least "
+            f"(got {value.dtype})."
+        )
+
+
+def check_integers(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a dense tensor of integers with values."""
+    check_tensor(name, value)
+    check_dense(name, value)
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
+
+
+def check_unmasked(name: str, array: Any) -> None:
+    """Raise a ValueError if entries of an array are masked: those below would be taken."""
+    if np.ma.is_masked(array):
+        raise ValueError(
+            f"Expected '{name}' without a mask (got {np.ma.count_masked(array)} masked of "
+            f"{array.size} values). To fix this, fill them in, such as by {name}.filled(0)."
+        )
+
+
+def tensor_of(name: str, array: Any) -> Tensor:
+    """Return a NumPy array of numbers as a tensor; a TypeError for other arrays.
+
+    They share memory, unless the array is read-only, strided, or in another machine's byte order.
+    """
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"Expected '{name}' to hold numbers (got an array of {array.dtype}).")
+    check_unmasked(name, array)
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
+    if any(step < 0 for step in array.strides):  # along an axis of one entry
+        array = array.copy()
+    try:
+        return torch.from_numpy(array)
+    except TypeError as error:  # torch has no numbers of more than 64 bits
+        raise TypeError(
+            f"Expected '{name}' to hold numbers of 64 bits or fewer (got an array of "
+            f"{array.dtype})."
+        ) from error
+
+
+def real_numbers(name: str, value: Any) -> Tensor:
+    """Return a tensor as it is, a number or lists of numbers of one length in float64."""
+    if not isinstance(value, Tensor):
+        check_unmasked(name, value)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(
+                f"Expected '{name}' to hold numbers in rows of one length (got {shown(value)})."
+            ) from error
+        if array.dtype.kind not in "fiu":
+            raise TypeError(
+                f"Expected '{name}' to be a real number or several (got {shown(value)})."
+            )
+        return torch.tensor(array.astype(np.float64), device="cpu")
+    if value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")
+    if value.is_meta:
+        raise ValueError(
+            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
+            "make it with device='cpu', or pass a list."
+        )
+    return value
+
+
+def check_vector(name: str, value: Any, count: int, what: str, remedy: str = "") -> None:
+    """Raise unless `value` is a dense floating-point tensor [count], an entry for each `what`."""
+    check_float(name, value)
+    check_dense(name, value)
+    if list(value.shape) != [count]:
+        raise ValueError(
+            f"Expected '{name}' to have shape [{count}], one entry for each {what} "
+            f"(got {list(value.shape)}).{remedy}"
+        )
+
+
+def check_rows(name: str, value: Any, count: int, what: str) -> None:
+    """Raise unless `value` is a dense floating-point tensor [count] or [count, F], a row each."""
+    check_float(name, value)
+    check_dense(name, value)
+    if value.dim() not in (1, 2) or value.size(0) != count:
+        raise ValueError(
+            f"Expected '{name}' to have shape [{count}, F], a row for each {what} (got "
+            f"{list(value.shape)})."
+        )
+
+
+def check_labels(name: str, value: Any, num_points: int | None = None) -> None:
+    """Raise unless `value` is a 1-D integer tensor, with `num_points` entries where it is given."""
+    check_integers(name, value)
+    expected = "N" if num_points is None else num_points
+    if value.dim() != 1 or (num_points is not None and value.numel() != num_points):
+        raise ValueError(
+            f"Expected '{name}' to have shape [{expected}], one label for each point "
+            f"(got {list(value.shape)})."
+        )
+
+
+def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
+    """Raise unless `mask` is a boolean tensor of a shape, one entry for each of `what`."""
+    check_tensor(name, mask, "a boolean tensor")
+    check_dense(name, mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"Expected '{name}' to be a boolean tensor (got {mask.dtype}).")
+    if mask.shape != shape:
+        raise ValueError(
+            f"Expected '{name}' to have shape {list(shape)}, one entry for each of the {what} "
+            f"(got {list(mask.shape)})."
+        )
+
+
+def check_matrix(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite floating-point tensor of shape [N, D], perhaps empty."""
+    check_float(name, value)
+    check_dense(name, value)
+    if value.dim() != 2:
+        raise ValueError(f"Expected '{name}' to have shape [N, D] (got {list(value.shape)}).")
+    check_finite(name, value)
+
+
+def check_points(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite floating-point tensor of shape [N, D] that is not empty."""
+    check_matrix(name, value)
+    if value.numel() == 0:
+        raise ValueError(
+            f"Expected '{name}' to have shape [N, D], not empty (got {list(value.shape)})."
+        )

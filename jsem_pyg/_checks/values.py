@@ -1,0 +1,131 @@
+"""Check numbers, words and choices."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+
+@contextmanager
+def as_argument(name: str, *parts: str) -> Iterator[None]:
+    """Errors about `parts` become errors about the argument `name`, as its user calls it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        quoted = rf"'({'|'.join(map(re.escape, parts))})(?=['.\[])"
+        renamed = re.sub(quoted, f"'{name}", str(error))
+        if type(error) not in (TypeError, ValueError) or renamed == str(error):
+            raise
+        raise type(error)(renamed) from error
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it: of tensors and arrays, which fill pages, their shape."""
+    if isinstance(value, Tensor | np.ndarray) and value.ndim:
+        kind = "a tensor" if isinstance(value, Tensor) else "an array"
+        return f"{kind} of shape {tuple(value.shape)}"
+    return repr(value)
+
+
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Raise a ValueError unless `value` is one of `choices`, and of its type: 1 is not True."""
+    # By type first: arrays, tensors and lists cannot be asked whether they are among the choices.
+    is_bool = isinstance(value, bool)  # which is an int as well
+    of_type = [
+        each
+        for each in choices
+        if isinstance(value, type(each)) and isinstance(each, bool) == is_bool
+    ]
+    if not any(value == each for each in of_type):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"Expected '{name}' to be one of {listed} (got {shown(value)}).")
+
+
+def check_bool(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"Expected '{name}' to be True or False (got {shown(value)}).")
+
+
+def check_instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
+    """Raise a TypeError unless `value` is of one of these kinds, which `what` describes."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is a string."""
+    check_instance(name, value, str, "a string")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a number (got {shown(value)}).")
+
+
+def as_float(value: Any) -> float:
+    """Return a real number in double precision; infinite if it is an integer too large for that."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def check_between(name: str, value: Any, low: float, high: float) -> None:
+    """Raise a TypeError or ValueError unless `value` is a number strictly between two others."""
+    check_number(name, value)
+    if not low < as_float(value) < high:
+        raise ValueError(f"Expected '{name}' to lie in ({low}, {high}) (got {value!r}).")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a positive number (got {shown(value)}).")
+    if not 0 < as_float(value) < float("inf"):
+        raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a non-negative number (got {shown(value)}).")
+    if not 0 <= as_float(value) < float("inf"):
+        raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
+
+
+def check_positive_int(name: str, value: Any, other: str = "") -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer above zero.
+
+    `other` is what may stand in its place, for the message: " or 'auto'".
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"Expected '{name}' to be a positive integer{other} (got {shown(value)}).")
+    if value <= 0:
+        raise ValueError(f"Expected '{name}' to be a positive integer{other} (got {value}).")
+
+
+def check_nonnegative_int(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {shown(value)}).")
+    if value < 0:
+        raise ValueError(f"Expected '{name}' to be a non-negative integer (got {value}).")
+
+
+def check_times(times: Any, check: Callable[[str, Any], None]) -> None:
+    """Raise unless `times` is a list of diffusion times that each pass a check."""
+    if isinstance(times, str) or not isinstance(times, Sequence):
+        raise TypeError(
+            f"Expected 'times' to be a list of diffusion times (got {type(times).__name__})."
+        )
+    if len(times) == 0:
+        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
+    for t in times:
+        check("times", t)
