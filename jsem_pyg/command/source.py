@@ -53,9 +53,8 @@ def read_source(settings: MapSettings, steps: Steps) -> Source:
         else:
             impute = settings.missing == "impute"
             content = read_vectors(choice.points, choice.texts, impute=impute)
-        source = Source(
-            table, choice, content, None if labels is None else read_labels(table[labels])
-        )
+        classes = None if labels is None else read_labels(table[labels])
+    source = Source(table, choice, content, classes)
     _show(source, steps)
     points = content.point.max() + 1
     if isinstance(settings.clusters, int) and settings.clusters > points:
