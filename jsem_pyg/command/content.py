@@ -16,7 +16,7 @@ _MISSING = "(missing)"  # the category of rows that have none
 
 
 class Encoding(NamedTuple):
-    """How the columns of a table became columns of numbers; kept for rows that come later."""
+    """Says how columns became numbers, for rows that come later."""
 
     levels: dict[str, list[str]]  # the categories of each column that has some
     forms: dict[str, str]  # the format of each column of dates
@@ -24,7 +24,7 @@ class Encoding(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Content of the N rows of a file: P points. Equal documents are one point."""
+    """Holds the content of the N rows of a file as P points. Equal documents are one point."""
 
     point: np.ndarray  # [N] the point of each row, -1 for one that is left out
     texts: list[str] | None  # the P documents, where there are any
@@ -37,18 +37,18 @@ class Content(NamedTuple):
 
     @property
     def first_row(self) -> np.ndarray:
-        """The first row [P] of each point."""
+        """Return the first row [P] of each point."""
         points, first = np.unique(self.point, return_index=True)
         return first[points >= 0]
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of rows [P] of each point."""
+        """Count the rows [P] of each point."""
         return np.bincount(self.point[self.point >= 0])
 
 
 class Labels(NamedTuple):
-    """Labels that clusters are compared with."""
+    """Holds the labels that clusters are compared with."""
 
     codes: np.ndarray  # [N] the class of each row of the file, -1 for none
     classes: list[str]

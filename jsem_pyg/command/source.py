@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MapSettings(NamedTuple):
-    """The file, and all options of `jsem-pyg map` that its result depends on."""
+    """Holds the file and all options of `jsem-pyg map` that its result depends on."""
 
     file: Path
     reading: Reading
@@ -34,7 +34,7 @@ class MapSettings(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A file that was read."""
+    """Holds a file that was read."""
 
     table: "pd.DataFrame"
     choice: Choice
