@@ -1,4 +1,4 @@
-"""The adapter to AnnData: heat, clusters, labels and alignment of cells.
+"""Adapt to AnnData: heat, clusters, labels and alignment of cells.
 
 Functions read what scanpy wrote (neighbours in `obsp`, principal components in `obsm`), and write
 the usual keys of scverse: with ``copy=False`` into the object itself, and return None; with
@@ -7,7 +7,7 @@ object of its own when it is written to, as everywhere in AnnData. Of a file in 
 read where it is needed, and results stay in memory. Cells count by their position, so repeated
 names of cells do no harm.
 
-Needs the extra `[anndata]`. The mathematics is that of :mod:`jsem_pyg.diffusion`,
+Needs the extra `[anndata]`. The mathematics is in :mod:`jsem_pyg.diffusion`,
 :mod:`jsem_pyg.estimators` and :mod:`jsem_pyg.transport`.
 """
 

@@ -1,7 +1,7 @@
-"""Clusters of cells without labels, and classes from a few labels."""
+"""Find clusters of cells, or propagate the labels of a few."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -43,20 +43,17 @@ def cluster(
         copy: return a copy in place of None.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if there are no such coordinates, or one is NaN, or fewer cells than clusters.
     """
     adata = open_adata(adata, copy)
     check_key("key_added", key_added)
     check_nonnegative_int("random_state", random_state)
     points = read_rep(adata, use_rep)
-    options: dict[str, Any] = {"metric": "l2", "scale": None, "random_state": random_state}
-    model = DiffusionClusterer(n_clusters, **options).fit(points)
-    names = [str(number) for number in range(model.n_clusters_)]
-    adata.obs[key_added] = _categorical(model.labels_, names)
+    model = DiffusionClusterer(n_clusters, metric="l2", scale=None, random_state=random_state)
+    tree = model.fit(points).tree_
+    adata.obs[key_added] = _categorical(model.labels_, map(str, range(model.n_clusters_)))
     adata.obsm[f"{key_added}_probability"] = model.probabilities_
     params = {"n_clusters": n_clusters, "use_rep": use_rep, "random_state": random_state}
-    tree = model.tree_
     earlier = adata.uns.get(key_added)
     if isinstance(earlier, Mapping):
         own = str(len(earlier.get("linkage", ())) + 1)  # whose clusters are in `obs[key_added]`
@@ -64,8 +61,8 @@ def cluster(
         columns = [f"{key_added}_{number}" for number in numbers]
         adata.obs = adata.obs.drop(columns=columns, errors="ignore")
     for level in tree.levels[1:]:
-        of_level = [str(number) for number in range(level.n_clusters)]
-        adata.obs[f"{key_added}_{level.n_clusters}"] = _categorical(level.labels, of_level)
+        clusters = _categorical(level.labels, map(str, range(level.n_clusters)))
+        adata.obs[f"{key_added}_{level.n_clusters}"] = clusters
     levels = {str(level.n_clusters): level.persistence for level in tree.levels}
     merges = tree.linkage_of(model.labels_)
     keep_params(adata, key_added, params, t=model.t_, levels=levels, linkage=merges)
@@ -102,7 +99,6 @@ def propagate_labels(
         copy: return a copy in place of None.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if there is no such column, no label in it, or no such coordinates.
     """
     adata = open_adata(adata, copy)
@@ -129,8 +125,8 @@ def propagate_labels(
                 key,
             )
     points = read_rep(adata, use_rep)
-    options: dict[str, Any] = {"metric": "l2", "scale": None, "random_state": random_state}
-    model = DiffusionLabelSpreading(**options).fit(points, codes)
+    model = DiffusionLabelSpreading(metric="l2", scale=None, random_state=random_state)
+    model.fit(points, codes)
     adata.obs[key_added] = _categorical(model.transduction_, names)
     adata.obs[f"{key_added}_confidence"] = model.label_distributions_.max(1)
     adata.obsm[f"{key_added}_probability"] = model.label_distributions_
@@ -141,6 +137,6 @@ def propagate_labels(
     return adata if copy else None
 
 
-def _categorical(codes: np.ndarray, names: list[Any]) -> Any:
+def _categorical(codes: np.ndarray, names: Iterable[Any]) -> Any:
     pandas = import_optional("pandas", "jsem_pyg.anndata")
-    return pandas.Categorical.from_codes(codes, names)
+    return pandas.Categorical.from_codes(codes, list(names))

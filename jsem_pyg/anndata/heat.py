@@ -1,4 +1,4 @@
-"""Expression or coordinates of cells, denoised by heat on the neighbour graph."""
+"""Denoise expression or coordinates of cells by heat on the neighbour graph."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -59,7 +59,6 @@ def heat(
         copy: return a copy in place of None.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if there are no neighbours, no such layer, or a value is NaN or negative.
 
     Sources: van Dijk et al., "Recovering gene interactions from single-cell data using data
@@ -88,37 +87,34 @@ def heat(
 
 def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> list[np.ndarray]:
     """Diffuse x [N, G] on the graph: a result [N, G] for every time."""
-    itself = graph.diagonal()  # cells that are neighbours of themselves
     degree = np.asarray(graph.sum(1)).ravel()
-    graph = (graph - diags(itself)).tocoo()
+    graph = (graph - diags(graph.diagonal())).tocoo()  # which stays in the degrees
     edge_index = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
     structure = GraphStructure(edge_index, graph.shape[0])
     dtype = precision_of(x.dtype)
     weight = torch.from_numpy(graph.data.astype(dtype))
     t = torch.tensor(times, dtype=torch.float64)
-    options: dict[str, Any] = {"normalization": normalization}
-    root = None
-    if normalization is not None and itself.any():
-        # I - D^-1 W is D^-1 (D - W), where the diagonal is in D alone; and "sym" is similar to it.
-        mass = np.where(degree > 0, degree, 1.0)
-        options = {"normalization": None, "node_mass": torch.from_numpy(mass.astype(dtype))}
-        root = np.sqrt(mass)[:, None] if normalization == "sym" else None
+    # I - D^-1 W is D^-1 (D - W), whose masses are D; and "sym" is similar to it.
+    mass, root = None, np.ones((1, 1), dtype)
+    if normalization is not None:
+        mass = torch.from_numpy(np.where(degree > 0, degree, 1.0).astype(dtype))
+        if normalization == "sym":
+            root = mass.sqrt().numpy()[:, None]
     x = x.tocsc() if issparse(x) else x
     out = [np.empty(x.shape, dtype) for _ in times]
 
     for first in range(0, x.shape[1], BLOCK):
         genes = slice(first, first + BLOCK)
         block = x[:, genes].toarray() if issparse(x) else np.asarray(x[:, genes])
-        signal = as_float("x", block)
-        signal = signal if root is None else signal / root.astype(dtype)
-        heated = heat_diffusion(torch.from_numpy(signal), structure, weight, t, **options)
+        signal = torch.from_numpy(as_float("x", block) / root)
+        heated = heat_diffusion(signal, structure, weight, t, normalization=None, node_mass=mass)
         for each, result in zip(out, heated, strict=True):
-            each[:, genes] = result.numpy() if root is None else result.numpy() * root
+            each[:, genes] = result.numpy() * root
     return out
 
 
 def _read_times(t: Any) -> tuple[list[float], bool]:
-    """The times as numbers, and whether it is a single one."""
+    """Return the times as numbers, and whether `t` is a single one."""
     is_single = np.ndim(t) == 0
     if isinstance(t, str) or np.ndim(t) > 1 or np.size(t) == 0:
         raise ValueError(f"Expected 't' to be a number or a sequence of numbers (got {t!r}).")

@@ -1,4 +1,4 @@
-"""Checked input from an AnnData: the object, its graph, its signals."""
+"""Read and check an AnnData: the object, its graph, its signals."""
 
 import logging
 from collections.abc import Mapping

@@ -28,7 +28,7 @@ _REASONS = {
 
 
 class Choice(NamedTuple):
-    """The columns that were chosen, and whether they were guessed."""
+    """Holds the columns that were chosen, and whether they were guessed."""
 
     points: list[Column]  # what is clustered: columns of text, of a table, or one of vectors
     texts: list[Column]  # what names the clusters of vectors or of a table

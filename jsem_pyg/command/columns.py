@@ -26,7 +26,7 @@ _LOOKED_AT = 10_000  # lines
 
 
 class Column(NamedTuple):
-    """A column of N cells, as it was read."""
+    """Holds a column of N cells as it was read."""
 
     name: str
     type: str  # one of `Type`

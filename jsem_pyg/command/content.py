@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 _FEWEST = 3  # points that make a graph
 _MOST_CATEGORIES = 1_000
-MISSING = "(missing)"  # the category of rows that have none
+_MISSING = "(missing)"  # the category of rows that have none
 
 
 class Encoding(NamedTuple):
-    """How the columns of a table became columns of numbers; kept for rows that come later."""
+    """Says how columns became numbers, for rows that come later."""
 
     levels: dict[str, list[str]]  # the categories of each column that has some
     forms: dict[str, str]  # the format of each column of dates
@@ -24,7 +24,7 @@ class Encoding(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Content of the N rows of a file: P points. Equal documents are one point."""
+    """Holds the content of the N rows of a file as P points. Equal documents are one point."""
 
     point: np.ndarray  # [N] the point of each row, -1 for one that is left out
     texts: list[str] | None  # the P documents, where there are any
@@ -37,18 +37,18 @@ class Content(NamedTuple):
 
     @property
     def first_row(self) -> np.ndarray:
-        """The first row [P] of each point."""
+        """Return the first row [P] of each point."""
         points, first = np.unique(self.point, return_index=True)
         return first[points >= 0]
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of rows [P] of each point."""
+        """Count the rows [P] of each point."""
         return np.bincount(self.point[self.point >= 0])
 
 
 class Labels(NamedTuple):
-    """Labels that clusters are compared with."""
+    """Holds the labels that clusters are compared with."""
 
     codes: np.ndarray  # [N] the class of each row of the file, -1 for none
     classes: list[str]
@@ -59,12 +59,13 @@ def read_documents(columns: Sequence[Column], fewest: int = _FEWEST) -> Content:
 
     Documents of white space alone are left out, since they say nothing.
     """
-    texts = _joined(columns)
-    number = {text: i for i, text in enumerate(dict.fromkeys(filter(str.strip, texts)))}
-    _check_enough(len(number), len(texts), "different documents", fewest)
-    point = np.array([number.get(text, -1) for text in texts])
+    import pandas as pd
+
+    texts = pd.Series(_joined(columns), dtype=object)
+    point, different = pd.factorize(texts.where(texts.str.strip() != "", None))
+    _check_enough(len(different), len(texts), "different documents", fewest)
     empty = dict.fromkeys(np.flatnonzero(point < 0).tolist(), "the text")
-    return Content(point, list(number), None, empty)
+    return Content(point, different.tolist(), None, empty)
 
 
 def read_vectors(
@@ -81,7 +82,8 @@ def read_vectors(
     """
     if encoding is None:
         forms = {column.name: column.form for column in columns if column.form}
-        encoding = Encoding(_levels(columns), forms, None)
+        levels = {each.name: _categories(each) for each in columns if each.type == "category"}
+        encoding = Encoding(levels, forms, None)
     blocks, names = [], []
     for column in columns:
         block, parts = _encoded(column, encoding.levels)
@@ -89,7 +91,7 @@ def read_vectors(
         names += parts
     x = np.concatenate(blocks, axis=1)
     of = np.repeat([column.name for column in columns], [block.shape[1] for block in blocks])
-    is_category = np.isin(of, [column.name for column in columns if column.type == "category"])
+    is_category = np.isin(of, list(encoding.levels))
     lacking, filled = ~np.isfinite(x), dict[str, int]()
     if impute:
         if lacking.all(0).any():
@@ -133,29 +135,29 @@ def _joined(columns: Sequence[Column]) -> list[str]:
     return [" ".join(filter(None, cells)) for cells in rows]
 
 
-def _levels(columns: Sequence[Column]) -> dict[str, list[str]]:
-    """List the categories of each column that has some; an empty cell is one, too."""
-    levels = {}
-    for column in (each for each in columns if each.type == "category"):
-        found = levels[column.name] = sorted(set(map(str.strip, column.values)))
-        if len(found) > _MOST_CATEGORIES:
-            raise ValueError(
-                f"Expected at most {_MOST_CATEGORIES:,} categories in the column {column.name!r} "
-                f"(got {len(found):,}). To fix this, leave it out."
-            )
-    return levels
+def _categories(column: Column) -> list[str]:
+    """List the categories of a column; an empty cell is one, too."""
+    found = sorted(set(map(str.strip, column.values)))
+    if len(found) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"Expected at most {_MOST_CATEGORIES:,} categories in the column {column.name!r} "
+            f"(got {len(found):,}). To fix this, leave it out."
+        )
+    return found
 
 
 def _encoded(column: Column, levels: dict[str, list[str]]) -> tuple[np.ndarray, list[str]]:
     """Return the numbers [N, d] of a column, and their names; a category is a column of ones."""
+    import pandas as pd
+
     if column.type == "vector":
         return column.values, []
     if column.type != "category":
         return column.values[:, None], [column.name]
     known = levels[column.name]
-    cells = np.array([text.strip() for text in column.values], dtype=object)
-    ones = (cells[:, None] == np.array(known, dtype=object)).astype(float)
-    return ones, [f"{column.name} {category or MISSING}" for category in known]
+    cells = pd.Categorical(list(map(str.strip, column.values)), known)
+    names = [f"{column.name} {category or _MISSING}" for category in known]
+    return pd.get_dummies(cells, dtype=float).to_numpy(), names
 
 
 def _check_enough(count: int, rows: int, what: str, fewest: int) -> None:

@@ -1,4 +1,4 @@
-"""The folder that a map is written to: its files, what it was made from, and its progress.
+"""Write the folder of a map: its files, what it was made from, and its progress.
 
 ``run.json`` is written first and lists what the run depends on. It notes the hashes of the two
 files that are read again, so that one that was damaged, or comes from another map, is refused.
@@ -28,7 +28,7 @@ _MAKERS = ("jsem_pyg", "torch", "scikit-learn", "sentence-transformers")
 
 
 class MapFolder:
-    """The files of one map, by name."""
+    """Names the files of one map."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

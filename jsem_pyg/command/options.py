@@ -1,4 +1,4 @@
-"""The options that several commands have, and what options take."""
+"""Define the options that several commands have, and what options take."""
 
 import codecs
 import math
@@ -20,7 +20,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class Count(click.ParamType):
-    """A positive number, or "auto"."""
+    """Takes a positive number, or "auto"."""
 
     name = "number or auto"
 

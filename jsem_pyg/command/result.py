@@ -20,7 +20,7 @@ _NO_CLUSTER = -1  # of rows that are left out
 
 
 class MapResult(NamedTuple):
-    """A file of N rows that hold P points, and their clusters."""
+    """Holds a file of N rows with P points, and their clusters."""
 
     content: Content
     x: np.ndarray  # [P, D] what was clustered, scaled
@@ -32,22 +32,22 @@ class MapResult(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the clusters."""
+        """Return the names of the clusters."""
         return self.level_names[0]
 
     @property
     def levels(self) -> "list[tuple[ClusterLevel, list[str]]]":
-        """The levels that "auto" offers, with the names of their clusters."""
+        """List the levels that "auto" offers, with the names of their clusters."""
         return list(zip(self.clusterer.tree_.levels, self.level_names, strict=True))
 
     @property
     def row_clusters(self) -> np.ndarray:
-        """The cluster [N] of each row, -1 for one that is left out."""
+        """Return the cluster [N] of each row, -1 for one that is left out."""
         return np.append(self.clusterer.labels_, _NO_CLUSTER)[self.content.point]
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of rows of each cluster."""
+        """Count the rows of each cluster."""
         clusters = self.row_clusters
         return np.bincount(clusters[clusters >= 0], minlength=len(self.names))
 

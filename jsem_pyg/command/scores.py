@@ -13,7 +13,7 @@ _RUNS = 3  # of k-means for each seed; it keeps the best
 
 
 class Scores(NamedTuple):
-    """Agreement of clusters with labels, over the rows that have one."""
+    """Says how well clusters agree with labels, over the rows that have one."""
 
     methods: dict[str, dict[str, Any]]  # by method and score; of k-means with their spread
     table: np.ndarray  # [classes, clusters] how many rows of each class are in each cluster

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MapSettings(NamedTuple):
-    """The file, and all options of `jsem-pyg map` that its result depends on."""
+    """Holds the file and all options of `jsem-pyg map` that its result depends on."""
 
     file: Path
     reading: Reading
@@ -34,7 +34,7 @@ class MapSettings(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A file that was read."""
+    """Holds a file that was read."""
 
     table: "pd.DataFrame"
     choice: Choice
@@ -53,9 +53,8 @@ def read_source(settings: MapSettings, steps: Steps) -> Source:
         else:
             impute = settings.missing == "impute"
             content = read_vectors(choice.points, choice.texts, impute=impute)
-        source = Source(
-            table, choice, content, None if labels is None else read_labels(table[labels])
-        )
+        classes = None if labels is None else read_labels(table[labels])
+    source = Source(table, choice, content, classes)
     _show(source, steps)
     points = content.point.max() + 1
     if isinstance(settings.clusters, int) and settings.clusters > points:

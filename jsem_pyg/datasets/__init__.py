@@ -1,8 +1,8 @@
-"""Stage 0: documents, pictures, files -> one ``Data`` with embeddings x [N, D] and labels y [N].
+"""Stage 0: load documents, pictures or files as a ``Data`` of points x [N, D] and labels y [N].
 
-``DigitsDataset`` needs no file, ``TwentyNewsgroups`` text or ready embeddings, and
-``EmbeddingDataset`` takes embeddings or documents of your own, which ``embed_texts`` embeds, with
-``WordFeatures`` beside.
+``DigitsDataset`` needs no file, ``TwentyNewsgroups`` texts or ready embeddings.
+``EmbeddingDataset`` takes embeddings or documents of your own. Documents are embedded by
+``embed_texts``; ``WordFeatures`` adds their words.
 """
 
 from .digits import DigitsDataset

@@ -1,4 +1,4 @@
-"""Base of the datasets: one ``Data``, and a cache that is neither stale nor half-written."""
+"""Keep a data set in a cache that is neither stale nor half-written."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ _CLASSES = {"Data": Data, "HyperGraphData": HyperGraphData}  # what a `pre_trans
 
 
 class PointsDataset(InMemoryDataset):
-    """Points with labels, processed once per source and `pre_transform`.
+    """Processes points with labels once per source and `pre_transform`.
 
     A subclass returns what its points depend on (`fingerprint`), and the points (`read`). Each
     fingerprint has a folder of its own under ``root/processed``, so that a changed file, another
@@ -49,12 +49,11 @@ class PointsDataset(InMemoryDataset):
         force_reload: process again, even if there are processed data.
 
     Raises:
-        TypeError: if an argument has the wrong type, or `pre_transform` makes what cannot be saved.
-        NotADirectoryError: if `root` is a file.
+        TypeError: if `pre_transform` makes what cannot be saved.
         OSError: if `root` cannot be written to.
 
     Attributes:
-        classes: the name of each class, by label; empty where there are no labels.
+        classes: the name of each class, by label; empty if there are no labels.
     """
 
     def __init__(
@@ -94,17 +93,17 @@ class PointsDataset(InMemoryDataset):
 
     @property
     def raw_file_names(self) -> list[str]:
-        """Nothing is needed in ``root/raw``."""
+        """Ask for nothing in ``root/raw``."""
         return []
 
     @property
     def processed_dir(self) -> str:
-        """A folder for this source and these arguments alone."""
+        """Name a folder for this source and these arguments alone."""
         return os.path.join(self.root, "processed", self._cache_name)
 
     @property
     def processed_file_names(self) -> list[str]:
-        """The data and the names of the classes, in one file."""
+        """Name the file of the data and the names of the classes."""
         return ["data.safetensors"]
 
     def process(self) -> None:
@@ -143,7 +142,7 @@ class PointsDataset(InMemoryDataset):
 
 
 def folder_path(name: str, path: Any) -> Path:
-    """Return `path` with its ~ expanded, or raise if it is none, or that of a file."""
+    """Return `path` with its ~ expanded, or raise an error if it is no path, or a file."""
     folder = as_path(name, path)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"Expected '{name}' to be a folder (got the file '{path}').")

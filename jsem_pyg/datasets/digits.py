@@ -1,4 +1,4 @@
-"""Handwritten digits, bundled with scikit-learn."""
+"""Load the handwritten digits that scikit-learn brings."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from .points import LabelledPoints, labelled_points
 
 
 class DigitsDataset(PointsDataset):
-    """1,797 handwritten digits of 8 x 8 pixels: x [1797, 64] in [0, 1], y [1797], 10 classes.
+    """Loads 1,797 handwritten digits of 8 x 8 pixels: x [1797, 64] in [0, 1], y [1797], 10 classes.
 
     They come with scikit-learn, so nothing is downloaded (test set of the UCI repository's
     "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak 1998).

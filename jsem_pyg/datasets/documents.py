@@ -1,4 +1,4 @@
-"""Documents and their labels, from a text file or a table."""
+"""Read documents and their labels from a text file or a table."""
 
 import logging
 from collections.abc import Sequence
@@ -16,17 +16,18 @@ logger = logging.getLogger(__name__)
 
 
 class Documents(NamedTuple):
-    """Texts, with their labels where they have some."""
+    """Texts, and their labels if they have some."""
 
     texts: list[str]  # N documents
     labels: np.ndarray | None  # [N] integers or class names
+    names: Sequence[str] | None = None  # of the classes that are integers
 
 
 def check_columns(text_columns: Any, label_column: Any) -> None:
     """Raise unless `text_columns` names columns, one or several, and `label_column` one, if any."""
-    several = isinstance(text_columns, Sequence) and not isinstance(text_columns, bytes)
+    is_list = isinstance(text_columns, Sequence) and not isinstance(text_columns, bytes)
     if text_columns is not None and not (
-        several and all(isinstance(name, str) for name in text_columns)
+        is_list and all(isinstance(name, str) for name in text_columns)
     ):
         raise TypeError(
             "Expected 'text_columns' to be the name of a column or a list of names "
@@ -50,9 +51,9 @@ def read_documents(
     Args:
         path: the file, in any form of text that :func:`.read_rows` reads.
         text_columns: the columns that make up a document, joined by a space in this order. By
-            default ``text`` where there is such a column, else all that hold more than numbers.
+            default ``text`` if there is such a column, else all that hold more than numbers.
         label_column: the column of labels: class indices, or class names. By default ``label``
-            where there is such a column, else there are no labels.
+            if there is such a column, else there are no labels.
     """
     table = read_rows(path, Reading())
     columns = list(table.columns)
@@ -68,45 +69,32 @@ def read_documents(
             f"Expected '{path}' to have {f'the columns {missing}' if missing else 'text columns'} "
             f"(got {columns}). To fix this, name yours by 'text_columns' and 'label_column'."
         )
+    if table.empty:
+        raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
     logger.info("%s: documents from %s, labels from %s.", path, text_columns, label_column)
-    texts = _checked(table[text_columns].agg(" ".join, axis=1).tolist() if len(table) else [], path)
-    return Documents(texts, None if label_column is None else _labels(table[label_column], path))
+    texts = table[text_columns].agg(" ".join, axis=1)
+    if empty := int((texts.str.strip() == "").sum()):
+        logger.warning("%s: %d of %d documents are empty; kept.", path, empty, len(texts))
+    labels = None if label_column is None else _labels(table[label_column], path)
+    return Documents(texts.tolist(), labels)
 
 
 def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> list[str]:
     if "text" in table.columns and label_column != "text":
         return ["text"]
-    others = {name: table[name] for name in table.columns if name != label_column}
     return [
         name
-        for name, column in others.items()
-        if np.isnan(as_numbers(column[~is_missing(column)])).any()
+        for name, cells in table.items()
+        if name != label_column and np.isnan(as_numbers(cells[~is_missing(cells)])).any()
     ]
 
 
 def _labels(column: "pd.Series", path: Path) -> np.ndarray:
-    empty = int((column == "").sum())
-    if empty:
+    if empty := int((column == "").sum()):
         raise ValueError(
             f"Expected a label in every row of '{path}' (got {empty} of {len(column)} empty in "
             f"the column '{column.name}')."
         )
-    below = column[column.str.startswith("-")]
-    if len(below) and column.str.fullmatch("-?[0-9]+").all():
-        raise ValueError(
-            f"Expected class indices >= 0, or names, in the column '{column.name}' of '{path}' "
-            f"(got {below.iloc[0]!r}). To fix this, leave out rows without a label, or give the "
-            "classes names."
-        )
-    if column.str.fullmatch("0|[1-9][0-9]{0,17}").all():  # "01" is a name, and not the class 1
+    if column.str.fullmatch("0|-?[1-9][0-9]{0,17}").all():  # "01" is a name, and not the class 1
         return column.astype(np.int64).to_numpy()
     return np.array(column.tolist(), dtype=np.str_)
-
-
-def _checked(texts: list[str], path: Path) -> list[str]:
-    if not texts:
-        raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
-    empty = sum(not text.strip() for text in texts)
-    if empty:
-        logger.warning("%s: %d of %d documents are empty; kept.", path, empty, len(texts))
-    return texts

@@ -1,6 +1,6 @@
-"""Arrays -> checked points with labels; reading ``.npy`` and ``.npz`` files of embeddings."""
+"""Read ``.npy`` and ``.npz`` files of embeddings, and check points and labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ _MAX_UNNAMED_CLASSES = 100_000
 
 
 class LabelledPoints(NamedTuple):
-    """Points, with their labels where they have some."""
+    """Points, and their labels if they have some."""
 
     x: Tensor  # [N, D] float32
     y: Tensor | None  # [N] int64, indices into classes
@@ -33,7 +33,7 @@ def labelled_points(
     Args:
         x: [N, D] floating-point array.
         labels: [N] class indices, kept as they are, or class names, numbered alphabetically.
-        names: the name of each class, where labels are indices only; "0", "1", ... by default.
+        names: the name of each class, if labels are indices; "0", "1", ... by default.
     """
     points = x if isinstance(x, Tensor) else tensor_of("x", x)
     check_points("x", points)
@@ -53,32 +53,21 @@ def labelled_points(
     return LabelledPoints(points, y, _class_names(y, names))
 
 
-def read_embeddings(path: Path) -> LabelledPoints:
-    """Read an ``.npy`` [N, D], or an ``.npz`` of x, and perhaps y and target_names.
+def read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Read an ``.npy`` of points, or an ``.npz`` of points, perhaps labels, perhaps class names.
 
     Pickled objects in it are refused, so that reading never executes code from the file.
     """
-    x, labels, names = _read_arrays(path)
-    try:
-        return labelled_points(x, labels, names)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"In '{path}': {error}") from error
-
-
-def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     with open_arrays(path, alone="x") as arrays:
         held = ", ".join(arrays)
         x, labels, names = (
-            _first(arrays, candidates) for candidates in (POINTS, LABELS, CLASS_NAMES)
+            next((arrays[name] for name in candidates if name in arrays), None)
+            for candidates in (POINTS, LABELS, CLASS_NAMES)
         )
     if x is None:
         listed = ", ".join(POINTS)
         raise ValueError(f"Expected '{path}' to hold one of the arrays {listed} (got {held}).")
     return x, labels, names
-
-
-def _first(arrays: Mapping[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:
-    return next((arrays[name] for name in names if name in arrays), None)
 
 
 def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[str]:
@@ -93,6 +82,6 @@ def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[st
         raise ValueError(
             "Expected the names of classes to differ, one for each class (got "
             f"{len(classes)} names, of which {len(set(classes))} differ). To fix this, leave out "
-            f"{' or '.join(CLASS_NAMES)}, where it holds the class of each row."
+            f"{' or '.join(CLASS_NAMES)} if it holds the class of each row."
         )
     return classes

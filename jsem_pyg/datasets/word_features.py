@@ -1,4 +1,4 @@
-"""The words of documents as features beside their embeddings."""
+"""Add the words of documents to their embeddings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _MAX_WORDS = 20_000
 
 
 class WordFeatures:
-    """TF-IDF of words, reduced by latent semantic analysis (Deerwester et al. 1990), beside x.
+    """Adds TF-IDF of words, reduced by latent semantic analysis (Deerwester et al. 1990), to x.
 
     Embeddings of sentences blur what a word states plainly, a product's name for instance. Rows of
     TF-IDF (logarithmic counts; words of two documents or more, English stop words left out) are
@@ -27,10 +27,6 @@ class WordFeatures:
         weight: length of the columns of words, relative to that of the embedding; 0 leaves the
             embeddings alone. 0.5 was chosen on AG News.
         dim: number of columns at most.
-
-    Raises:
-        TypeError: if an argument has the wrong type.
-        ValueError: if `weight` is negative or not finite, or `dim` not positive.
 
     Example:
         >>> texts = ["a cat sat", "the cat ran", "tax form", "a tax law"]
@@ -47,12 +43,7 @@ class WordFeatures:
         self._state: dict[str, Any] | None = None
 
     def fit(self, texts: Sequence[str]) -> "WordFeatures":
-        """Learn the words, how rare they are, and the columns, of N documents.
-
-        Raises:
-            TypeError: if `texts` is not a sequence of strings.
-            ValueError: if `texts` is empty.
-        """
+        """Learn the words, how rare they are, and the columns, of N documents."""
         from sklearn.decomposition import TruncatedSVD  # takes a second, which importing must not
 
         texts = check_texts(texts)
@@ -73,15 +64,13 @@ class WordFeatures:
         return self
 
     def transform(self, texts: Sequence[str]) -> Tensor:
-        """The word features of M documents.
+        """Compute the word features of M documents.
 
         Returns:
-            [M, d] float32, d <= `dim`, rows of length one; zeros where no word is known.
+            [M, d] float32, d <= `dim`, rows of length one; zeros if no word is known.
 
         Raises:
             RuntimeError: if nothing was fitted.
-            TypeError: if `texts` is not a sequence of strings.
-            ValueError: if `texts` is empty.
         """
         texts, state = check_texts(texts), self.state()
         if not state["words"]:
@@ -100,9 +89,6 @@ class WordFeatures:
 
         Returns:
             [M, D + d] float32, rows of length one, on the device of `x`.
-
-        Raises:
-            ValueError: if `x` has another number of rows than there are documents.
         """
         if x.dim() != 2 or len(x) != len(texts):
             raise ValueError(
@@ -116,11 +102,7 @@ class WordFeatures:
         return unit_rows(torch.cat([embedding, words], dim=1))
 
     def state(self) -> dict[str, Any]:
-        """The fitted state: words, their inverse document frequencies and columns.
-
-        Raises:
-            RuntimeError: if nothing was fitted.
-        """
+        """Return the fitted state: words, their inverse document frequencies and columns."""
         if self._state is None:
             raise RuntimeError("Expected fitted WordFeatures. To fix this, call fit(texts) first.")
         return self._state
@@ -131,7 +113,7 @@ class WordFeatures:
         return self
 
     def __repr__(self) -> str:
-        """The arguments."""
+        """Show the arguments."""
         return f"{type(self).__name__}(weight={self.weight:g}, dim={self.dim})"
 
 

@@ -20,7 +20,7 @@ _ROUNDING = 1e-9  # of a curvature, a difference of numbers of at least one
 
 @dataclass(frozen=True)
 class Grouping:
-    """Groups that colour the points: clusters or labels."""
+    """Holds the groups that colour the points: clusters or labels."""
 
     kind: str  # "cluster" or "label"
     names: list[str]  # of the groups
@@ -31,7 +31,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of edge values, inside clusters and between them."""
+    """Counts edge values, inside clusters and between them."""
 
     name: str
     summary: str

@@ -29,7 +29,7 @@ _ROUNDINGS = 16  # by which points may differ, since a type of fewer digits hold
 
 @dataclass(frozen=True)
 class Findings:
-    """Results on a graph: clusters, and the conductances of its edges.
+    """Holds results on a graph: clusters, and the conductances of its edges.
 
     :func:`report` reads it from what :func:`~jsem_pyg.training.fit` returns for a
     `DiffusionClassifier`, and from a fitted `DiffusionClusterer`; make your own for any other

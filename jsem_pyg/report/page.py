@@ -21,7 +21,7 @@ PACKAGES = (
 
 
 class Table(NamedTuple):
-    """Texts in rows."""
+    """Holds texts in rows."""
 
     columns: list[str]
     rows: list[list[str]]

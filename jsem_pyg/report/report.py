@@ -1,4 +1,4 @@
-"""A map of diffused points in one HTML file."""
+"""Write a map of diffused points as one HTML file."""
 
 import os
 from collections.abc import Mapping, Sequence

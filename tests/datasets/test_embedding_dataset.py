@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.datasets import EmbeddingDataset, embed_texts, embedding_dataset
+from jsem_pyg.datasets import EmbeddingDataset, embed_texts, file_dataset
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def fake_model(monkeypatch):
         calls.append((texts, model, batch_size))
         return torch.tensor([[float(len(text))] for text in texts])
 
-    monkeypatch.setattr(embedding_dataset, "embed_texts", embed)
+    monkeypatch.setattr(file_dataset, "embed_texts", embed)
     return calls
 
 
@@ -96,7 +96,7 @@ def test_what_changes_the_points_embeds_again_and_nothing_else_does(tmp_path, fa
 def test_points_do_not_depend_on_a_model(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((2, 2)))
     dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.npy")
-    assert sorted(dataset.fingerprint()) == ["kind", "source"]
+    assert not {"model", "words"} & set(dataset.fingerprint())
 
 
 def test_an_edit_that_leaves_size_and_time_is_noticed(tmp_path):
@@ -111,8 +111,17 @@ def test_bad_paths_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"'path' to be an existing file .*none\.npy"):
         EmbeddingDataset(tmp_path, tmp_path / "none.npy")
     (tmp_path / "a.parquet").write_text("")
-    with pytest.raises(ValueError, match=r"\.npy, \.npz, \.txt, .*\.tsv\.gz \(got 'a\.par"):
+    with pytest.raises(ValueError, match=r"'path' to end in .*\.tsv.*\(got 'a\.par"):
         EmbeddingDataset(tmp_path, tmp_path / "a.parquet")
+
+
+def test_errors_name_the_file(tmp_path, fake_model):
+    np.savez(tmp_path / "b.npz", x=np.eye(3), y=[0, 1])
+    with pytest.raises(ValueError, match=r"In '.*b\.npz': Expected 'y' to have shape \[3\]"):
+        EmbeddingDataset(tmp_path, tmp_path / "b.npz")
+    (tmp_path / "c.csv").write_text("label,text\n-1,a\n0,b\n")
+    with pytest.raises(ValueError, match=r"In '.*c\.csv': .*class indices .* from -1 to 0"):
+        EmbeddingDataset(tmp_path, tmp_path / "c.csv")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.utils import Bunch
 
-from jsem_pyg.datasets import TwentyNewsgroups, embed_texts, twenty_newsgroups
+from jsem_pyg.datasets import TwentyNewsgroups, embed_texts, file_dataset
 
 NAMES = ["rec.autos", "sci.space"]
 
@@ -40,7 +40,7 @@ def fake_model(monkeypatch):
         calls.append((texts, model, batch_size))
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
-    monkeypatch.setattr(twenty_newsgroups, "embed_texts", embed)
+    monkeypatch.setattr(file_dataset, "embed_texts", embed)
     return calls
 
 
@@ -114,6 +114,8 @@ def test_bad_arguments_are_refused(tmp_path, texts):
         TwentyNewsgroups(tmp_path, subset="valid")
     with pytest.raises(FileNotFoundError, match=r"'embeddings' to be .*none\.npz"):
         TwentyNewsgroups(tmp_path, embeddings=tmp_path / "none.npz")
+    with pytest.raises(ValueError, match="'embeddings' to be an .npz file"):
+        TwentyNewsgroups(tmp_path, embeddings=texts / "20news-bydate_py3.pkz")
     with pytest.raises(ValueError, match="not both"):
         TwentyNewsgroups(tmp_path, model="org/other", embeddings="some.npz")
     for name in ("root", "data_home", "embeddings", "model"):
