@@ -25,12 +25,8 @@ from .._checks import (
 from .._precision import unit_rows
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
+from ..graph.read_data import check_data
 from ..graph.rows import GraphRows
-
-_REMEDY = {
-    "x": "set data.x to the features [N, D]",
-    "edge_index": "build a graph first, for instance with jsem_pyg.transforms.FaissKNNGraph",
-}
 
 
 @dataclass(frozen=True)
@@ -126,12 +122,7 @@ def prepare_graph(
     """
     if isinstance(data, TrainingGraph):
         return data
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
-    for name, remedy in _REMEDY.items():
-        if data.get(name) is None:
-            raise ValueError(
-                f"Expected 'data' to have '{name}' (got {data}). To fix this error, {remedy}."
-            )
+    check_data(data, "x", "edge_index")
     x, graph = data.x, data.edge_index
     check_float("data.x", x)
     check_dense("data.x", x)

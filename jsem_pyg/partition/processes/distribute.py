@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_instance, check_points, check_rows, tensor_of
+from ..._checks import check_instance, check_points, tensor_of
 from ...graph import GraphStructure
+from ...graph.read_data import check_data, read_data
 from ..split import Partition, recursive_partition
 from .graph import DistributedGraph
 from .ranks import Ranks
@@ -50,7 +51,6 @@ def distribute(
         >>> heat_diffusion(part.data.x, part).shape
         torch.Size([4, 4])
     """
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
     ranks = Ranks(group)
     structure = check_graph(data)
     if partition is None:
@@ -61,29 +61,17 @@ def distribute(
 
 
 def check_graph(data: Data) -> GraphStructure:
-    """Prepare the whole graph, and check its weights and edge features."""
-    if data.get("edge_index") is None:
-        raise ValueError(f"Expected 'data' to have 'edge_index' (got {data}).")
-    structure = GraphStructure(data.edge_index, _count_nodes(data))
-    if data.get("edge_weight") is not None:
-        structure.check_weight(data.edge_weight)
-    if data.get("edge_attr") is not None:
-        check_rows("edge_attr", data.edge_attr, structure.num_edges, "column of 'edge_index'")
-        if data.edge_attr.is_floating_point():
-            structure.check_attr(data.edge_attr)
-    return structure
-
-
-def _count_nodes(data: Data) -> int:
-    """The number of nodes, also where x is an array on the disk, which is not read here."""
+    """Check features, weights and edges of the whole graph, and prepare its edges."""
+    check_data(data, "edge_index")
     x = data.get("x")
-    if x is None:
-        return int(data.num_nodes or 0)
-    if isinstance(x, np.memmap):
+    if isinstance(x, np.memmap):  # which is not read here
         check_array("data.x", x)
-    else:
+    elif x is not None:
         check_points("data.x", x)
-    return int(x.shape[0])
+    structure, _ = read_data(data, None if x is None else x.shape[0])
+    if data.get("edge_attr") is not None:
+        structure.check_attr(data.edge_attr)
+    return structure
 
 
 def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
