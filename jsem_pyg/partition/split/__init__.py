@@ -5,7 +5,7 @@ METIS, or halves of halves.
 """
 
 from .methods import METHODS
-from .partition import Partition, check_order
+from .partition import Partition
 from .recursive import recursive_partition
 
-__all__ = ["METHODS", "Partition", "check_order", "recursive_partition"]
+__all__ = ["METHODS", "Partition", "recursive_partition"]
