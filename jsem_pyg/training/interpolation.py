@@ -186,7 +186,7 @@ class _Process(Module):
         self.mean_degree = total if normalization is None and total > 0 else 1.0
 
     def conducted(self) -> Tensor:
-        """Weights times conductances, [E]."""
+        """Multiply weights by conductances: [E]."""
         if self.conduct is None:
             return self.edge_weight
         h: Tensor = self.conduct(self.edge_attr)
@@ -257,7 +257,7 @@ class _Process(Module):
         return float(self.log_likelihood(y, nodes).detach())
 
     def _climb(self, y: Tensor, nodes: Tensor, first: Tensor) -> Any:
-        """L-BFGS of the likelihood and the prior, from the parameters `first`."""
+        """Maximise likelihood times prior by L-BFGS, from the parameters `first`."""
 
         def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
             vector_to_parameters(torch.from_numpy(vector), self.parameters())

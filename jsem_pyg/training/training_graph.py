@@ -42,13 +42,13 @@ class TrainingGraph:
 
     @property
     def edge_inputs(self) -> dict[str, Tensor]:
-        """The weights and features of edges that the data have, by name."""
+        """Collect the weights and features of edges that the data have, by name."""
         found = {"edge_weight": self.edge_weight, "edge_attr": self.edge_attr}
         return {name: value for name, value in found.items() if value is not None}
 
     @cached_property
     def structure(self) -> GraphStructure:
-        """The edges, sorted; for heat, which needs all nodes, and both directions of each edge."""
+        """Sort the edges; for heat, which needs all nodes, and both directions of each edge."""
         graph = self.edge_index
         if isinstance(graph, GraphRows):
             structure: GraphStructure = graph.whole(
@@ -99,7 +99,7 @@ class TrainingGraph:
         return self.edge_index
 
     def labels_on_mask(self) -> Tensor:
-        """The labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and where unknown."""
+        """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
         if self.y is None:
             raise ValueError(
                 "Expected 'data' to have labels 'y' for sampler='labels' (got none). To fix this "

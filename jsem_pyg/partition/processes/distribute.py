@@ -1,4 +1,4 @@
-"""The rows of this process, cut out of a whole graph."""
+"""Cuts the rows of this process out of a whole graph."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ from .rows import Cutter, RowRecord
 def distribute(
     data: Data, partition: Partition | None = None, *, group: Any = None
 ) -> DistributedGraph:
-    """This process's rows of a graph, for training and diffusion by several processes.
+    """Cut out this process's rows of a graph, for training and diffusion by several processes.
 
-    Every process calls it with the same `data`, where the processes were started by `torchrun` and
-    `torch.distributed.init_process_group` was called; a single process gets all rows. Where the
-    graph is too large for that, :func:`save_parts` writes the parts to a folder once, and each
-    process reads its own by :func:`load_part`.
+    The processes are started by `torchrun` and call `torch.distributed.init_process_group`, then
+    this function with the same `data`; a single process gets all rows. If the graph is too large
+    for that, :func:`save_parts` writes the parts to a folder once, and each process reads its own
+    by :func:`load_part`.
 
     Args:
         data: A graph with `edge_index`, both directions of every edge, and the number of nodes;
@@ -85,7 +85,7 @@ def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
 
 
 def cut_data(data: Data, record: RowRecord) -> Data:
-    """The rows of tensors of nodes, the entries of tensors of edges, and all else as it is."""
+    """Cut tensors of nodes to rows and tensors of edges to entries; keep all else as it is."""
     out, num_nodes = Data(), record.num_nodes_in_all
     num_edges = data.edge_index.shape[1]
     for name, value in data.to_dict().items():
@@ -102,7 +102,7 @@ def cut_data(data: Data, record: RowRecord) -> Data:
 
 
 def take_rows(values: Any, rows: Tensor) -> Tensor:
-    """Some rows of a tensor, or of an array, which is read in ascending order of its rows."""
+    """Take some rows of a tensor, or of an array, which is read in ascending order of its rows."""
     if isinstance(values, Tensor):
         return values[rows.to(values.device)]
     order = rows.argsort()
@@ -113,7 +113,7 @@ def take_rows(values: Any, rows: Tensor) -> Tensor:
 
 
 def _agree_on_partition(structure: GraphStructure, ranks: Ranks) -> Partition:
-    """The partition that the first process makes, in every process."""
+    """Make a partition in the first process, and send it to all others."""
     order = torch.zeros(structure.num_nodes, dtype=torch.int64)
     ptr = torch.zeros(ranks.size + 1, dtype=torch.int64)
     if ranks.rank == 0:

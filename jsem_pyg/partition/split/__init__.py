@@ -1,4 +1,4 @@
-"""Nodes of a graph -> blocks with few edges between them.
+"""Splits the nodes of a graph into blocks with few edges between them.
 
 :func:`recursive_partition` reads the graph, and a method of `methods.py` gives every node a block:
 METIS, or halves of halves.
