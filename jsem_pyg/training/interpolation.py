@@ -305,10 +305,11 @@ class _Process(Module):
     ) -> Tensor:
         """Estimate the same by draws of the process, less what is interpolated from them."""
         total = torch.zeros(self.structure.num_nodes, dtype=torch.float64)
-        for count in torch.full((num_samples,), 1).split(_PANEL):
-            white = torch.randn(len(total), len(count), dtype=torch.float64, generator=generator)
+        for first in range(0, num_samples, _PANEL):
+            count = min(_PANEL, num_samples - first)
+            white = torch.randn(len(total), count, dtype=torch.float64, generator=generator)
             drawn = self.smooth(white, 0.5) / kappa.sqrt()
-            noise = torch.randn(len(nodes), len(count), dtype=torch.float64, generator=generator)
+            noise = torch.randn(len(nodes), count, dtype=torch.float64, generator=generator)
             seen = drawn[nodes] + self.noise().sqrt() * noise
             explained = self.spread(torch.cholesky_solve(seen, factor), nodes) / kappa
             total += (drawn - explained).square().sum(1)
