@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and the paths to them."""
+"""Writes files whole or not at all, and checks the paths to them."""
 
 import errno
 import hashlib

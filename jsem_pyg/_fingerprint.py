@@ -1,4 +1,4 @@
-"""Fingerprints of what a result depends on: texts that are the same in every process."""
+"""Describes what a result depends on by texts that are the same in every process."""
 
 import dataclasses
 import enum
@@ -36,7 +36,7 @@ _OPAQUE = (type, ModuleType, logging.Logger)
 
 
 def tensor_bytes(value: Tensor) -> memoryview:
-    """The numbers of a dense tensor, in order; no copy where they lie so on the CPU."""
+    """Return the numbers of a dense tensor in order, without a copy if they lie so on the CPU."""
     if value.numel() == 0:
         return memoryview(b"")  # which may have any strides
     plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
@@ -54,16 +54,15 @@ def digest(value: Tensor) -> str:
     """
     if is_lazy(value):
         return "not known yet"
-    if value.layout == torch.sparse_coo:
-        value = value.coalesce()
-        return f"sparse {list(value.shape)}: {digest(value.indices())}, {digest(value.values())}"
-    if value.layout == torch.sparse_csr:
-        inner = (value.crow_indices(), value.col_indices(), value.values())
-        return f"sparse {list(value.shape)}: {', '.join(map(digest, inner))}"
     if value.layout != torch.strided:
-        return digest(value.to_sparse_coo())
-    hashed = hashlib.blake2b(tensor_bytes(value), digest_size=8).hexdigest()
-    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)} {hashed}"
+        value = value.to_sparse_coo().coalesce()
+        return f"sparse {list(value.shape)}: {digest(value.indices())}, {digest(value.values())}"
+    dtype = str(value.dtype).removeprefix("torch.")
+    return f"{dtype} {list(value.shape)} {_short_hash(tensor_bytes(value))}"
+
+
+def _short_hash(content: bytes | memoryview) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def describe(name: str, value: Any, deep: bool = False) -> dict[str, str]:
@@ -135,7 +134,7 @@ def _pickle_hash(value: Any) -> str:
         pickler.dump(value)
     except Exception:  # whatever a class raises that cannot be pickled
         return "of unknown content"
-    return hashlib.blake2b(written.getvalue(), digest_size=8).hexdigest()
+    return _short_hash(written.getvalue())
 
 
 def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
@@ -164,7 +163,7 @@ def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
 
 
 def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Defaults and closure of a function."""
+    """List the defaults and the closure of a function."""
     if function.__defaults__ or function.__kwdefaults__:
         yield "defaults", [function.__defaults__, function.__kwdefaults__]
     names, cells = function.__code__.co_freevars, function.__closure__ or ()
@@ -173,10 +172,10 @@ def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _module_parts(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """State outside the state dict: configuration, frozen parameters, buffers not saved."""
-    yield from (
-        (key, value) for key, value in _public(module).items() if key not in _KNOWN_BY_SHAPE
-    )
+    """List what no state dict has: configuration, frozen parameters, buffers not saved."""
+    for key, value in _public(module).items():
+        if key not in _KNOWN_BY_SHAPE:
+            yield key, value
     for key, parameter in module.named_parameters(recurse=False):
         if not parameter.requires_grad:
             yield f"{key}.requires_grad", False
@@ -213,10 +212,9 @@ def _public(value: Any) -> dict[str, Any]:
 
 
 def _code_hash(code: CodeType) -> str:
-    """A hash of the code of a function, independent of its place in a file."""
+    """Hash the code of a function, wherever it stands in a file."""
     constants = list(map(_constant_text, code.co_consts))
-    content = repr((code.co_code, code.co_names, constants))
-    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    return _short_hash(repr((code.co_code, code.co_names, constants)).encode())
 
 
 def _constant_text(constant: Any) -> str:

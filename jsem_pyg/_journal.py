@@ -1,6 +1,6 @@
-"""The journal of a run that can be resumed: the settings it depends on, and its progress.
+"""Keeps the settings that a run depends on, and its progress, so that the run can be resumed.
 
-A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``jsem-pyg map`` each
+A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``jsem-pyg map`` all
 keep the settings of their run; parts of a graph list in such a file what belongs together. A run
 that goes on with other settings would end in another result: :func:`check_same_settings` refuses
 it, in one wording. :func:`write_journal` and :func:`read_journal` keep settings and progress in a
@@ -79,8 +79,7 @@ def check_same_settings(
 ) -> None:
     """Raise a ValueError that names the settings in which a run differs from one to be resumed.
 
-    It says that of the file or folder `path`, and what else the user can do, such as "pass
-    resume=False".
+    `path` is the file or folder of the run, and `remedy` what else the user can do.
 
     Example:
         >>> check_same_settings("run.st", {"lr": "0.1"}, {"lr": "0.2"}, "pass resume=False")

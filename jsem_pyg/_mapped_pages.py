@@ -1,4 +1,4 @@
-"""Pages of a mapped file, which count as memory of the process once they are read."""
+"""Gives back the memory that the pages of a mapped file take once they are read."""
 
 import mmap
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class MappedPages:
-    """The mapped file behind an array, if there is one.
+    """Finds the mapped file behind an array, if there is one.
 
     Args:
         array: any array; only `numpy.memmap` and views of it have such pages.
@@ -22,7 +22,7 @@ class MappedPages:
 
     @property
     def filename(self) -> str | None:
-        """The path of the file, where it has one."""
+        """Return the path of the file, if it has one."""
         name = None if self._map is None else self._map.filename
         return None if name is None else str(name)
 

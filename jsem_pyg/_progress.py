@@ -1,4 +1,4 @@
-"""Progress bars of long runs, drawn in a terminal or a notebook only."""
+"""Draws progress bars of long runs, in a terminal or a notebook only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def progress_bar(
 
 
 def open_bar(shown: bool = True, **options: Any) -> Any:
-    """A bar of tqdm, silent unless the standard error (or `file`) is a terminal or a notebook.
+    """Make a bar of tqdm, silent unless the standard error (or `file`) is a terminal or a notebook.
 
     The options are tqdm's; the bar goes when it is done, unless ``leave=True``.
     """

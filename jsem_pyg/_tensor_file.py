@@ -1,4 +1,4 @@
-"""A tree of tensors and plain values in one file, of which nothing can be executed.
+"""Writes tensors and plain values to a file, and reads it without executing anything in it.
 
 The file is a safetensors file: the tensors of the tree, the tree itself as JSON text, and in the
 header a hash of both, so that damage is seen. Reading it makes tensors and plain values only.
@@ -78,7 +78,7 @@ def load_tree(path: str | os.PathLike[str], kind: str) -> Any:
 
 
 class _OtherFileError(Exception):
-    """A file that is no tree of this kind and version, though perhaps a whole one."""
+    """Says that a file is no tree of this kind and version, though perhaps a whole one."""
 
 
 def _encode(kind: str, name: str, tree: Any) -> bytes:
@@ -116,7 +116,7 @@ def _decode(content: bytes, kind: str) -> Any:
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous tensors on the CPU that share no memory, which safetensors requires."""
+    """Bring tensors to the CPU, contiguous and without shared memory, as safetensors requires."""
     apart, storages = {}, set()
     for name, value in tensors.items():
         value = value.detach().cpu().resolve_neg().contiguous()
@@ -127,7 +127,7 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def tensors_hash(tensors: dict[str, Tensor]) -> str:
-    """A hash of names, types, shapes and numbers."""
+    """Hash names, types, shapes and numbers of tensors."""
     running = hashlib.blake2b(digest_size=16)
     for name in sorted(tensors):
         value = tensors[name]
@@ -137,7 +137,7 @@ def tensors_hash(tensors: dict[str, Tensor]) -> str:
 
 
 def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Plain values and lists as themselves, and {kind: content} for all else.
+    """Write plain values and lists as themselves, and all else as {kind: content}.
 
     Types are taken exactly: a subclass would come back as what it is not.
     """
@@ -155,7 +155,8 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
             raise TypeError(
                 f"Expected the keys of '{place}' to be strings or integers (got {others[0]!r})."
             )
-        return {"dict": [[k, _to_json(f"{place}.{k}", each, tensors)] for k, each in value.items()]}
+        items = [[key, _to_json(f"{place}.{key}", v, tensors)] for key, v in value.items()]
+        return {"dict": items}
     raise TypeError(
         f"Expected '{place}' to be a tensor, a number, a string or None, or a list, tuple or dict "
         f"of them, since a file holds nothing else (got {type(value).__qualname__}). To fix this, "
@@ -188,7 +189,7 @@ def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
     if kind == "empty" and 0 in inner[1]:
         return torch.empty(inner[1], dtype=_DTYPES[inner[0]])
     if kind == "tuple":
-        return tuple(_from_json(each, tensors) for each in inner)
+        return tuple(_from_json(part, tensors) for part in inner)
     if kind == "dict":
         return {key: _from_json(value, tensors) for key, value in inner}
     raise ValueError(kind)

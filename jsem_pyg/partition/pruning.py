@@ -10,16 +10,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import (
-    check_device,
-    check_edge_vector,
     check_finite,
-    check_instance,
     check_number,
     check_positive,
     check_rows,
 )
 from .._groups import group_firsts, group_order
 from ..graph import GraphStructure
+from ..graph.read_data import read_data
 
 _ROUNDING = 1e-8  # of a share, so that what is exactly the share that may go, goes
 
@@ -71,12 +69,12 @@ def prune_edges(
         [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
     check_limits(threshold, max_share)
-    structure, weight = _read_graph(data)
+    structure, weight = read_data(data)
     columns = _read_conductance(conductance, structure)
     is_open = structure.to_slots((columns >= threshold).any(1).double()) > 0
     spare = closed = ~(is_open | is_open[structure.reverse])
     for column in columns.unbind(1):
-        flow = structure.symmetric(structure.to_slots(weight * column.double()))
+        flow = structure.symmetric(structure.to_slots(weight.double() * column.double()))
         spare = spare & _can_spare(structure.row.long(), flow, closed, max_share)
     kept = structure.to_edges(~(spare & spare[structure.reverse]))
     return PrunedGraph(data.edge_subgraph(kept), kept, structure.num_edges - int(kept.sum()))
@@ -106,24 +104,6 @@ def _can_spare(row: Tensor, flow: Tensor, closed: Tensor, max_share: float) -> T
     spare = torch.empty_like(closed)
     spare[order] = closed[order] & ~first.roll(-1) & (lost <= max_share + _ROUNDING)
     return spare
-
-
-def _read_graph(data: Data) -> tuple[GraphStructure, Tensor]:
-    """Sort the edges and read their weights [E], which are ones if the graph has none."""
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
-    if data.get("edge_index") is None or data.num_nodes is None:
-        raise ValueError(
-            f"Expected 'data' to have 'edge_index' and a number of nodes (got {data}). To fix this "
-            "error, build a graph first, for instance with jsem_pyg.transforms.FaissKNNGraph."
-        )
-    structure = GraphStructure(data.edge_index, data.num_nodes)
-    weight = data.get("edge_weight")
-    if weight is None:
-        weight = torch.ones(structure.num_edges, device=structure.device)
-    check_edge_vector("data.edge_weight", weight, structure.num_edges)
-    check_device("data.edge_weight", weight.device, data.edge_index, "data.edge_index")
-    structure.check_weight(weight)
-    return structure, weight.detach().double()
 
 
 def _read_conductance(conductance: Tensor, structure: GraphStructure) -> Tensor:

@@ -42,9 +42,9 @@ class Level(NamedTuple):
 class ChosenClasses(NamedTuple):
     """A number of clusters, the curve that it was read from, and other numbers worth a look."""
 
-    num_classes: int  #: that of the first level
+    num_classes: int  #: the number of the first level
     curve: dict[int, float]  #: the score of every number that was tried
-    levels: list[Level]  #: at most three: that which is taken, then others by persistence
+    levels: list[Level]  #: at most three: the number taken, then others by persistence
 
 
 def choose_num_classes(
@@ -66,15 +66,15 @@ def choose_num_classes(
     is their number if the eigenvalue after the k smallest ones is at least five times larger. The
     most stable of these numbers is taken if its stability is more than half of the best score.
 
-    How many there are depends on the scale: heat leaves small clusters first. The number taken is
-    that of the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
+    How many there are depends on the scale: heat leaves small clusters first. The number taken
+    belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
     number has the highest score with the fourth root of the index, which leaves more to the graph;
     one that has it for a longer range of times is more *persistent*. Of numbers that differ by less
     than a quarter, the most persistent counts for all, so that the levels are clusterings that
     differ.
 
-    Classes are named by people, clusters follow from the graph; where classes have parts
-    that are as far apart as the classes themselves, or lie within each other, their numbers differ.
+    Classes are named by people, clusters follow from the graph; if classes have parts that are as
+    far apart as the classes themselves, or lie within each other, their numbers differ.
     Look at the levels and at the curve: what is nearly as high is nearly as good.
 
     A graph of 10,000 nodes takes 4 seconds of one core, one of 100,000 nodes 15.
@@ -130,7 +130,7 @@ def choose_levels(
         for count, labels in merged_clusters(z, largest, seed):
             predicted = classifier.predict(labels, count)
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
-            # By the agreement itself, and by that which leaves more to the graph.
+            # Agreement counts fully in the curve, and less in the levels.
             agreement = np.array([found_again, max(found_again, 0.0) ** LENIENT])[:, None]
             score = agreement * _stability(graph, labels, count, scales)
             if count > max(scores):  # paths go from the largest number down
@@ -143,7 +143,9 @@ def choose_levels(
     apart = {n: _stability(graph, modes.labels(n), n, [t])[0] for n in modes.numbers_apart}
     if apart and max(apart.values()) > WORTH * curve[best]:
         best = max(apart, key=apart.__getitem__)
-    levels = join_levels(best, rank_levels({count: each[1, 1:] for count, each in scores.items()}))
+    levels = join_levels(
+        best, rank_levels({count: score[1, 1:] for count, score in scores.items()})
+    )
     _log.info("%d clusters, of 1 to %d; levels: %s", best, max(curve), levels)
     return ChosenClasses(best, curve, levels), finest
 
@@ -166,7 +168,7 @@ def join_levels(best: int, ranked: list[Level]) -> list[Level]:
     same = [level.persistence for level in ranked if _is_alike(level.num_classes, best)]
     joined = [Level(best, same[0] if same else 0.0)]
     for level in ranked:
-        if not any(_is_alike(level.num_classes, each.num_classes) for each in joined):
+        if not any(_is_alike(level.num_classes, other.num_classes) for other in joined):
             joined.append(level)
     return joined[:MOST_LEVELS]
 
@@ -179,7 +181,7 @@ def _is_alike(one: int, other: int) -> bool:
 def _stability(
     graph: TrainingGraph, labels: Tensor, count: int, times: Sequence[float]
 ) -> np.ndarray:
-    """How probable it is that heat is in its cluster at each time [S], less what chance gives."""
+    """Compute how likely heat is in its cluster at each time [S], less what chance gives."""
     source, weight = graph.edge_index[0], graph.edge_weight
     weight = graph.x.new_ones(len(source)) if weight is None else weight
     share = torch.zeros(len(labels), dtype=torch.float64)
@@ -195,7 +197,7 @@ def _stability(
 
 
 class HalvesClassifier:
-    """Ridge regression of classes on x [N, D], fitted to each half of the nodes for the other."""
+    """Predicts classes from x [N, D] by ridge regression, each half of the nodes by the other."""
 
     def __init__(self, x: Tensor, seed: int) -> None:
         generator = derive_generator(seed, Purpose.VALIDATION)

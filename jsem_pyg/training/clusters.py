@@ -83,7 +83,7 @@ def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, T
 
 
 def _some_rows(count: int, most: int, seed: int) -> np.ndarray:
-    """All rows, or `most` of them drawn at random."""
+    """Take all rows, or `most` of them drawn at random."""
     if count <= most:
         return np.arange(count)
     order = torch.randperm(count, generator=derive_generator(seed, Purpose.SKETCH))
@@ -91,12 +91,12 @@ def _some_rows(count: int, most: int, seed: int) -> np.ndarray:
 
 
 def _refine(points: np.ndarray, count: int, init: Any, seed: int) -> Any:
-    """A few steps of k-means from given centres."""
+    """Take a few steps of k-means from given centres."""
     return _fit(points, count, seed, init=init, n_init=1, max_iter=STEPS)
 
 
 def _fit(points: np.ndarray, count: int, seed: int, **options: Any) -> Any:
-    """scikit-learn's `KMeans`, without warnings that it stopped early, or that points are equal."""
+    """Fit scikit-learn's `KMeans`, without warnings of an early stop or of equal points."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -36,7 +36,7 @@ from .._checks import (
     check_positive_int,
 )
 from ..diffusion.filters import Filter, FromFunction, Heat
-from ..graph import GraphStructure
+from ..graph.read_data import check_data, read_data
 
 _SMOOTHNESS = 1.5  # nu of the Matern kernel
 _STARTS = (0.3, 3.0, 30.0)  # times to start from, over the mean degree
@@ -172,24 +172,26 @@ class _Process(Module):
         self, data: Data, kernel: str, conduct: Module | None, normalization: str | None
     ) -> None:
         super().__init__()
-        self.structure = GraphStructure(data.edge_index, data.num_nodes)
-        self.edge_weight, self.edge_attr = data.get("edge_weight"), data.get("edge_attr")
+        self.structure, weight = read_data(data)
+        self.edge_weight = weight.double()
+        if conduct is not None:
+            check_data(data, "edge_attr")
+            self.structure.check_attr(data.edge_attr)
+            self.edge_attr = data.edge_attr.detach().double()
         self.kernel, self.normalization = kernel, normalization
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_noise = Parameter(torch.full((), -2.0, dtype=torch.float64))
         self.conduct = None if conduct is None else conduct.double()
         self.amplitude = 1.0
-        weight = self.conducted().detach()
-        total = float(weight.sum()) / max(self.structure.num_nodes, 1)
+        total = float(self.conducted().detach().sum()) / max(self.structure.num_nodes, 1)
         self.mean_degree = total if normalization is None and total > 0 else 1.0
 
     def conducted(self) -> Tensor:
-        """Weights times conductances, [E]."""
+        """Multiply weights by conductances: [E]."""
         if self.conduct is None:
-            ones = torch.ones(self.structure.num_edges, dtype=torch.float64)
-            return ones if self.edge_weight is None else self.edge_weight.double()
-        h: Tensor = self.conduct(self.edge_attr.double())
-        return h if self.edge_weight is None else self.edge_weight.double() * h
+            return self.edge_weight
+        h: Tensor = self.conduct(self.edge_attr)
+        return self.edge_weight * h
 
     def noise(self) -> Tensor:
         """Return r, the variance of the noise over that of the signal."""
@@ -305,10 +307,11 @@ class _Process(Module):
     ) -> Tensor:
         """Estimate the same by draws of the process, less what is interpolated from them."""
         total = torch.zeros(self.structure.num_nodes, dtype=torch.float64)
-        for count in torch.full((num_samples,), 1).split(_PANEL):
-            white = torch.randn(len(total), len(count), dtype=torch.float64, generator=generator)
+        for first in range(0, num_samples, _PANEL):
+            count = min(_PANEL, num_samples - first)
+            white = torch.randn(len(total), count, dtype=torch.float64, generator=generator)
             drawn = self.smooth(white, 0.5) / kappa.sqrt()
-            noise = torch.randn(len(nodes), len(count), dtype=torch.float64, generator=generator)
+            noise = torch.randn(len(nodes), count, dtype=torch.float64, generator=generator)
             seen = drawn[nodes] + self.noise().sqrt() * noise
             explained = self.spread(torch.cholesky_solve(seen, factor), nodes) / kappa
             total += (drawn - explained).square().sum(1)

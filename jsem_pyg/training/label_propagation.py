@@ -26,6 +26,7 @@ from .._checks import (
 from .._precision import without_autocast
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
+from ..graph.read_data import check_data, read_data
 from ..nn import MLPConductance, SigmoidConductance
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
@@ -121,7 +122,7 @@ def propagate_labels(
     labels = _read_labels(labels, graph.structure)
     draws = derive_generator(seed, Purpose.FOLDS)
     with torch.enable_grad(), seeded_rng(graph.structure.device, seed, Purpose.MODEL):
-        model = _Propagation(graph, _read_conductance(conductance, graph.edge_attr), t)
+        model = _Propagation(graph, _read_conductance(conductance, data, graph.edge_attr), t)
         sources = [_draw_half(labels, draws) for _ in range(folds)]
         optimizer = model.make_optimizer(lr)
         for is_source in itertools.islice(itertools.cycle(sources), steps):
@@ -180,18 +181,9 @@ class _Propagation(Module):
 
 
 def _read_graph(data: Data) -> _Graph:
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
-    if data.get("edge_index") is None:
-        raise ValueError(
-            f"Expected 'data' to have 'edge_index' (got {data}). To fix this error, build a graph "
-            "first, for instance with jsem_pyg.transforms.FaissKNNGraph."
-        )
-    structure = GraphStructure(data.edge_index, data.num_nodes)
-    weight, edge_attr = data.get("edge_weight"), data.get("edge_attr")
-    if weight is None:
-        weight = torch.ones(structure.num_edges, device=structure.device)
-    structure.check_weight(weight)
-    weight = weight.detach().to(torch.promote_types(weight.dtype, torch.float32))
+    structure, weight = read_data(data)
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    edge_attr = data.get("edge_attr")
     if edge_attr is not None:
         structure.check_attr(edge_attr)
         edge_attr = edge_attr.detach().to(weight)
@@ -211,14 +203,15 @@ def _read_labels(labels: Tensor, structure: GraphStructure) -> Tensor:
     return labels
 
 
-def _read_conductance(conductance: str | Module, edge_attr: Tensor | None) -> Module | None:
+def _read_conductance(
+    conductance: str | Module, data: Data, edge_attr: Tensor | None
+) -> Module | None:
     """Return the module that the argument names or is; None if all edges conduct alike."""
     if isinstance(conductance, str):
         check_choice("conductance", conductance, tuple(_FORMS))
         return None if edge_attr is None else _FORMS[conductance](edge_attr.size(1))
     check_instance("conductance", conductance, Module, "'sigmoid', 'mlp' or a module")
-    if edge_attr is None:
-        raise ValueError("Expected 'data' to have 'edge_attr' for a module as 'conductance'.")
+    check_data(data, "edge_attr")
     return conductance
 
 

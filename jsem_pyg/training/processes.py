@@ -1,4 +1,4 @@
-"""Training by triplets in several processes, if they share a graph and hold some of its rows.
+"""Trains by triplets in several processes that share a graph; each holds some of its rows.
 
 All processes draw the same triplets from the same seed, and keep those whose anchor is one of their
 rows; they fetch the features of other nodes. Losses are shares of one mean, and gradients are added
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from .._fingerprint import describe
 from ..partition import DistributedGraph
-from .samplers import GraphTriplets, check_draw
+from .samplers import GraphTriplets
 from .triplets import Loss, Triplets
 
 
 class SharedLoss:
-    """A loss as the share of this process; it has to be a mean over triplets."""
+    """Computes the share of this process in a loss that is a mean over triplets."""
 
     def __init__(self, loss: Loss, graph: DistributedGraph, batch_size: int) -> None:
         self.loss, self.graph, self.batch_size = loss, graph, batch_size
@@ -34,7 +34,7 @@ class SharedLoss:
 
 
 class DistributedTriplets(GraphTriplets):
-    """The triplets of :class:`GraphTriplets` whose anchor is a row of this process.
+    """Draws as a single process would, and keeps the triplets whose anchor is a row of this one.
 
     Nodes are numbered in the order of the partition.
     """
@@ -55,14 +55,6 @@ class DistributedTriplets(GraphTriplets):
                 "Expected some node that has a neighbour to have a non-neighbour too, since a "
                 "negative is a non-neighbour (got none in any process)."
             )
-
-    def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
-        """Draw as a single process would, and keep the triplets of this one, on the CPU."""
-        check_draw(num_triplets, generator)
-        u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
-        at = (u[0] * self._num_anchors).long() - self._before
-        is_own = (at >= 0) & (at < self._anchors.numel())
-        return self._draw(self._anchors[at[is_own]], *u[1:, is_own])
 
 
 def settings_of_all(graph: DistributedGraph, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Samplers of triplets: from a graph alone, or from labels."""
+"""Draws triplets from a graph alone, or from labels."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .triplets import Triplets
 
 
 class GraphTriplets:
-    r"""Triplets from a graph alone: the positive is a neighbour, the negative is not.
+    r"""Draws triplets from a graph alone: the positive is a neighbour, the negative is not.
 
     The anchor is uniform over the nodes that have both a neighbour and a non-neighbour, the
     positive a neighbour :math:`j` of the anchor :math:`i` with probability :math:`w_{ij} /
@@ -103,6 +103,8 @@ class GraphTriplets:
         self._num_free = num_nodes - self._excluded_start.diff()
         has_neighbour = self._row_start.diff() > 0
         self._anchors = torch.nonzero(has_neighbour & (self._num_free > 0)).flatten()
+        # Anchors of all processes are drawn; those of these rows begin after so many others.
+        self._num_anchors, self._before = self._anchors.numel(), 0
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
         """Draw triplets independently of each other, with replacement.
@@ -114,13 +116,12 @@ class GraphTriplets:
         Returns:
             M triplets, on the CPU.
         """
-        check_draw(num_triplets, generator)
+        _check_draw(num_triplets, generator)
         u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
-        anchor = self._anchors[(u[0] * self._anchors.numel()).long()]
-        return self._draw(anchor, u[1], u[2])
-
-    def _draw(self, anchor: Tensor, u_positive: Tensor, u_negative: Tensor) -> Triplets:
-        """The triplets of anchors among the rows, for numbers drawn from [0, 1)."""
+        at = (u[0] * self._num_anchors).long() - self._before
+        is_own = (at >= 0) & (at < self._anchors.numel())
+        anchor = self._anchors[at[is_own]]
+        u_positive, u_negative = u[1:, is_own]
         first, last = self._row_start[anchor], self._row_start[anchor + 1] - 1
         mass_before = torch.where(first > 0, self._cumulative[first - 1], 0.0)
         target = mass_before + u_positive * (self._cumulative[last] - mass_before)
@@ -139,7 +140,7 @@ class GraphTriplets:
 
 
 class LabelTriplets:
-    """Triplets from labels, few or many: the positive shares the anchor's class.
+    """Draws triplets from labels, few or many: the positive shares the anchor's class.
 
     The anchor is uniform over the labelled nodes whose class has at least two of them, the
     positive uniform over the other labelled nodes of its class, the negative uniform over the
@@ -197,7 +198,7 @@ class LabelTriplets:
         Returns:
             M triplets, on the CPU.
         """
-        check_draw(num_triplets, generator)
+        _check_draw(num_triplets, generator)
         at = self._anchors[_draw_below(self._anchors.numel(), num_triplets, generator)]
         start, count = self._start[at], self._count[at]
         # Uniform over the class without the anchor: skip over it; likewise over the class.
@@ -214,7 +215,7 @@ class LabelTriplets:
         )
 
 
-def check_draw(num_triplets: Any, generator: Any) -> None:
+def _check_draw(num_triplets: Any, generator: Any) -> None:
     """Raise unless these are the arguments of `TripletSampler.sample`."""
     check_positive_int("num_triplets", num_triplets)
     if generator is not None:

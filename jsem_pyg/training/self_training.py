@@ -1,4 +1,4 @@
-r"""Self-training: a classifier learns from its own diffused probabilities.
+r"""Trains a classifier on its own diffused probabilities (self-training).
 
 Classifier and graph correct each other. The classifier reads the features of a node *before* any
 diffusion, and learns from the confident nodes. The graph carries its probabilities to the other
@@ -44,7 +44,7 @@ CONFIDENT_SHARE = 0.5  # of the nodes of every class
 LOGIT_SCALE = 10.0  # features have rows of length one: this conditions the classifier's problem
 WEIGHT_DECAY = 1e-3
 MOST_STEPS = 50  # of L-BFGS
-_DIGITS = 10  # of a modularity; those behind are rounding
+_DIGITS = 10  # of a modularity; further digits are rounding
 
 
 class PseudoLabels(NamedTuple):
@@ -220,8 +220,8 @@ def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) 
     Often several times make the same clusters: modularities that differ by rounding are equal.
     """
 
-    def modularity(each: PseudoLabels) -> float:
-        labels = each.p.argmax(-1)
+    def modularity(pseudo: PseudoLabels) -> float:
+        labels = pseudo.p.argmax(-1)
         return round(modularity_of(graph.edge_index, graph.edge_weight, labels), _DIGITS)
 
     return max(found, key=modularity)

@@ -53,7 +53,7 @@ class SpectralClusters:
         self.numbers_apart = (2 + (ratio >= APART).nonzero().flatten()).tolist()
 
     def labels(self, count: int) -> Tensor:
-        """The clusters [N], `count` of them."""
+        """Find `count` clusters: [N]."""
         rows = unit_rows(self._modes[:, :count])
         clusters = torch.from_numpy(k_means(rows, count, self._seed).labels_).to(self._nodes)
         return self._nodes.new_zeros(len(self._graph.x)).index_put((self._nodes,), clusters)

@@ -25,12 +25,8 @@ from .._checks import (
 from .._precision import unit_rows
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
+from ..graph.read_data import check_data
 from ..graph.rows import GraphRows
-
-_REMEDY = {
-    "x": "set data.x to the features [N, D]",
-    "edge_index": "build a graph first, for instance with jsem_pyg.transforms.FaissKNNGraph",
-}
 
 
 @dataclass(frozen=True)
@@ -46,13 +42,13 @@ class TrainingGraph:
 
     @property
     def edge_inputs(self) -> dict[str, Tensor]:
-        """The weights and features of edges that the data have, by name."""
+        """Collect the weights and features of edges that the data have, by name."""
         found = {"edge_weight": self.edge_weight, "edge_attr": self.edge_attr}
         return {name: value for name, value in found.items() if value is not None}
 
     @cached_property
     def structure(self) -> GraphStructure:
-        """The edges, sorted; for heat, which needs all nodes, and both directions of each edge."""
+        """Sort the edges; for heat, which needs all nodes, and both directions of each edge."""
         graph = self.edge_index
         if isinstance(graph, GraphRows):
             structure: GraphStructure = graph.whole(
@@ -103,7 +99,7 @@ class TrainingGraph:
         return self.edge_index
 
     def labels_on_mask(self) -> Tensor:
-        """The labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and where unknown."""
+        """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
         if self.y is None:
             raise ValueError(
                 "Expected 'data' to have labels 'y' for sampler='labels' (got none). To fix this "
@@ -126,12 +122,7 @@ def prepare_graph(
     """
     if isinstance(data, TrainingGraph):
         return data
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
-    for name, remedy in _REMEDY.items():
-        if data.get(name) is None:
-            raise ValueError(
-                f"Expected 'data' to have '{name}' (got {data}). To fix this error, {remedy}."
-            )
+    check_data(data, "x", "edge_index")
     x, graph = data.x, data.edge_index
     check_float("data.x", x)
     check_dense("data.x", x)

@@ -1,4 +1,4 @@
-"""What is seen of an epoch: a bar, the diffusion time, losses and gradients that go wrong."""
+"""Shows the progress of a training: a bar, the diffusion time, and numbers that go wrong."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._progress import open_bar
-from ..nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionTime
+from ..nn import AnisotropicDiffusion, DiffusionTime
 from .history import EpochRow
 
 _log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def epoch_bar(
-    epochs: int, done: int, shown: bool = True, file: TextIO | None = None
+    epochs: int, done: int, shown: bool, file: TextIO | None = None
 ) -> Iterator[Callable[[EpochRow], None]]:
     """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
 
@@ -65,10 +65,10 @@ def warn_of_stuck_conductances(model: nn.Module) -> None:
     """Log the layers whose conductance gets next to no gradient."""
     most = _largest_gradient(model)
     for name, layer in model.named_modules():
-        if not isinstance(layer, AnisotropicDiffusion | AnisotropicChebConv):
+        if not isinstance(layer, AnisotropicDiffusion):
             continue
         part = layer.conductance
-        if part is None or not any(each.requires_grad for each in part.parameters()):
+        if part is None or not any(value.requires_grad for value in part.parameters()):
             continue
         largest = _largest_gradient(part)
         if 1000 * largest <= most:
@@ -83,5 +83,5 @@ def warn_of_stuck_conductances(model: nn.Module) -> None:
 
 
 def _largest_gradient(part: nn.Module) -> float:
-    gradients = [each.grad.abs().max() for each in part.parameters() if each.grad is not None]
+    gradients = [value.grad.abs().max() for value in part.parameters() if value.grad is not None]
     return max(map(float, gradients), default=0.0)

@@ -552,7 +552,7 @@ def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_writte
 def test_the_bar_shows_loss_t_and_time():
     screen = io.StringIO()
     screen.isatty = lambda: True
-    with epoch_bar(2, 0, file=screen) as watch:
+    with epoch_bar(2, 0, True, screen) as watch:
         watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
     shown = screen.getvalue()
     for text in ("1/2", "0.2500", "4.50", "0.125"):

@@ -222,3 +222,20 @@ def test_bad_input_is_refused_by_name(change, name):
     given = {"values": torch.zeros(3), "observed": torch.tensor([0, 1, 2])} | change
     with pytest.raises((TypeError, ValueError), match=f"'{name}'"):
         interpolate(grid(3), **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("edge_index", None),
+        ("edge_index", torch.tensor([[0], [1]])),
+        ("edge_weight", -torch.ones(24)),
+        ("edge_attr", None),
+        ("edge_attr", torch.full((24, 2), float("nan"))),
+    ],
+)
+def test_a_bad_graph_is_refused_by_name(name, value):
+    data = grid(3)
+    data[name] = value
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        interpolate(data, torch.zeros(3), torch.arange(3), conductance=SigmoidConductance(2))

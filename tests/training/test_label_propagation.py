@@ -210,7 +210,7 @@ def test_labels_that_cannot_spread_are_refused(labels, message):
         ("edge_index", torch.tensor([[0], [1]]), "'edge_index' to be undirected"),
         ("edge_weight", -torch.ones(98), "'edge_weight' to be non-negative"),
         ("edge_attr", torch.ones(97, 1), "'edge_attr' to have shape"),
-        ("edge_attr", None, "'data' to have 'edge_attr' for a module"),
+        ("edge_attr", None, "'data' to have 'edge_attr'"),
     ],
 )
 def test_graphs_that_cannot_be_diffused_are_refused(name, value, message):

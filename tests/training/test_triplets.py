@@ -1,9 +1,12 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch_geometric.utils import to_undirected
 from training.training_cases import two_clusters
 
 from jsem_pyg.training import GraphTriplets, LabelTriplets, TripletLoss
+from jsem_pyg.training.processes import SharedLoss
 from jsem_pyg.training.triplets import Triplets
 
 
@@ -187,3 +190,17 @@ def test_the_loss_of_rows_of_any_length(scale):
     z = torch.randn(5, 3, generator=generator())
     triplets = Triplets(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 4]))
     torch.testing.assert_close(TripletLoss()(z * scale, triplets), TripletLoss()(z, triplets))
+
+
+def test_the_shares_of_all_processes_add_up_to_the_loss():
+    """Three processes that know all features: two have triplets of their own, and one has none."""
+    graph = SimpleNamespace(reach=lambda rows: (SimpleNamespace(spread=lambda z: z), rows))
+    z = torch.randn(9, 4, generator=generator(), requires_grad=True)
+    draws = torch.randint(9, (3, 10), generator=generator(1))
+    whole = TripletLoss()(z, Triplets(*draws))
+    share = SharedLoss(TripletLoss(), graph, 10)
+    shares = sum(share(z, Triplets(*part)) for part in draws.split([7, 3, 0], dim=1))
+    assert whole > 0
+    torch.testing.assert_close(shares, whole)
+    [expected], [got] = torch.autograd.grad(whole, [z]), torch.autograd.grad(shares, [z])
+    torch.testing.assert_close(got, expected)

@@ -39,12 +39,12 @@ class ColumnFlow(NamedTuple):
 
     @property
     def scales(self) -> int:
-        """The number S of times."""
+        """Count the times: S."""
         return self.coefficients.size(1)
 
     @property
     def unit(self) -> int:
-        """The fewest columns that are diffused together."""
+        """Return the fewest columns that are diffused together."""
         return max(1, min(self.channels, _CACHE_LINE // self.dtype.itemsize))
 
     def diffuse(self, columns: slice, values: Array) -> Array:
@@ -62,7 +62,7 @@ class ColumnFlow(NamedTuple):
         return out.reshape(-1, x.size(1)).cpu().numpy()
 
     def _of(self, columns: slice) -> Tensor:
-        """The coefficients of some of the D channels."""
+        """Select the coefficients of some of the D channels."""
         is_shared = self.coefficients.size(-1) == 1
         return self.coefficients if is_shared else self.coefficients[..., columns]
 

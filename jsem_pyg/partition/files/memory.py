@@ -80,14 +80,14 @@ def choose_sizes(limit: int, flow: ColumnFlow) -> WorkSizes:
 
 
 def _least(flow: ColumnFlow) -> NDArray[Any]:
-    """[2] the bytes of a column that is read, the next one, and its result; on a device as well."""
+    """Count bytes [2] of a column, the next one, and its result: here, and on a device."""
     column = flow.num_nodes * flow.dtype.itemsize
     on_device = 0 if flow.device.type == "cpu" else column * (1 + flow.scales)
     return np.array([column * (2 + flow.scales), max(1, on_device)])
 
 
 def _needed(flow: ColumnFlow, count: int) -> NDArray[Any]:
-    """[2] the bytes that diffusing `count` columns takes, in the process and on a device."""
+    """Measure the bytes [2] that diffusing `count` columns takes: here, and on a device."""
     read_ahead = np.array([count * flow.num_nodes * flow.dtype.itemsize, 0])
     seen = extra_memory(lambda: flow.try_out(count), flow.device)
     return np.maximum(np.array(seen) + read_ahead, count * _least(flow))
@@ -101,7 +101,7 @@ def resident_memory() -> int:
 
 
 def device_memory(device: torch.device) -> int:
-    """Return the bytes that are free on a GPU, those that torch keeps for later included."""
+    """Return the bytes that are free on a GPU, with the bytes that torch keeps for later."""
     if device.type != "cuda":
         return _NO_LIMIT
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -83,7 +83,7 @@ class Panels:
         self._note()
 
     def left(self, width: int) -> list[slice]:
-        """The columns that are not diffused yet, about `width` at once, in whole panels."""
+        """List the columns that are not diffused yet, about `width` at once, in whole panels."""
         left = [first for first in self._firsts() if not self._result(first).exists()]
         pieces: list[slice] = []
         for first in left:
@@ -125,7 +125,7 @@ class Panels:
         shutil.rmtree(self.folder)
 
     def _firsts(self) -> range:
-        """The first column of every panel; none if there are no numbers."""
+        """List the first column of every panel; none if there are no numbers."""
         return range(0, self.channels if self.num_rows else 0, self.width)
 
     def _source(self, first: int) -> Path:

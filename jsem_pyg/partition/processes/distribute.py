@@ -1,4 +1,4 @@
-"""The rows of this process, cut out of a whole graph."""
+"""Cuts the rows of this process out of a whole graph."""
 
 from typing import Any
 
@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_instance, check_points, check_rows, tensor_of
+from ..._checks import check_instance, check_points, tensor_of
 from ...graph import GraphStructure
+from ...graph.read_data import check_data, read_data
 from ..split import Partition, recursive_partition
 from .graph import DistributedGraph
 from .ranks import Ranks
@@ -18,12 +19,12 @@ from .rows import Cutter, RowRecord
 def distribute(
     data: Data, partition: Partition | None = None, *, group: Any = None
 ) -> DistributedGraph:
-    """This process's rows of a graph, for training and diffusion by several processes.
+    """Cut out this process's rows of a graph, for training and diffusion by several processes.
 
-    Every process calls it with the same `data`, where the processes were started by `torchrun` and
-    `torch.distributed.init_process_group` was called; a single process gets all rows. Where the
-    graph is too large for that, :func:`save_parts` writes the parts to a folder once, and each
-    process reads its own by :func:`load_part`.
+    The processes are started by `torchrun` and call `torch.distributed.init_process_group`, then
+    this function with the same `data`; a single process gets all rows. If the graph is too large
+    for that, :func:`save_parts` writes the parts to a folder once, and each process reads its own
+    by :func:`load_part`.
 
     Args:
         data: A graph with `edge_index`, both directions of every edge, and the number of nodes;
@@ -50,7 +51,6 @@ def distribute(
         >>> heat_diffusion(part.data.x, part).shape
         torch.Size([4, 4])
     """
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
     ranks = Ranks(group)
     structure = check_graph(data)
     if partition is None:
@@ -61,29 +61,17 @@ def distribute(
 
 
 def check_graph(data: Data) -> GraphStructure:
-    """Prepare the whole graph, and check its weights and edge features."""
-    if data.get("edge_index") is None:
-        raise ValueError(f"Expected 'data' to have 'edge_index' (got {data}).")
-    structure = GraphStructure(data.edge_index, _count_nodes(data))
-    if data.get("edge_weight") is not None:
-        structure.check_weight(data.edge_weight)
-    if data.get("edge_attr") is not None:
-        check_rows("edge_attr", data.edge_attr, structure.num_edges, "column of 'edge_index'")
-        if data.edge_attr.is_floating_point():
-            structure.check_attr(data.edge_attr)
-    return structure
-
-
-def _count_nodes(data: Data) -> int:
-    """The number of nodes, also where x is an array on the disk, which is not read here."""
+    """Check features, weights and edges of the whole graph, and prepare its edges."""
+    check_data(data, "edge_index")
     x = data.get("x")
-    if x is None:
-        return int(data.num_nodes or 0)
-    if isinstance(x, np.memmap):
+    if isinstance(x, np.memmap):  # which is not read here
         check_array("data.x", x)
-    else:
+    elif x is not None:
         check_points("data.x", x)
-    return int(x.shape[0])
+    structure, _ = read_data(data, None if x is None else x.shape[0])
+    if data.get("edge_attr") is not None:
+        structure.check_attr(data.edge_attr)
+    return structure
 
 
 def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
@@ -97,7 +85,7 @@ def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
 
 
 def cut_data(data: Data, record: RowRecord) -> Data:
-    """The rows of tensors of nodes, the entries of tensors of edges, and all else as it is."""
+    """Cut tensors of nodes to rows and tensors of edges to entries; keep all else as it is."""
     out, num_nodes = Data(), record.num_nodes_in_all
     num_edges = data.edge_index.shape[1]
     for name, value in data.to_dict().items():
@@ -114,7 +102,7 @@ def cut_data(data: Data, record: RowRecord) -> Data:
 
 
 def take_rows(values: Any, rows: Tensor) -> Tensor:
-    """Some rows of a tensor, or of an array, which is read in ascending order of its rows."""
+    """Take some rows of a tensor, or of an array, which is read in ascending order of its rows."""
     if isinstance(values, Tensor):
         return values[rows.to(values.device)]
     order = rows.argsort()
@@ -125,7 +113,7 @@ def take_rows(values: Any, rows: Tensor) -> Tensor:
 
 
 def _agree_on_partition(structure: GraphStructure, ranks: Ranks) -> Partition:
-    """The partition that the first process makes, in every process."""
+    """Make a partition in the first process, and send it to all others."""
     order = torch.zeros(structure.num_nodes, dtype=torch.int64)
     ptr = torch.zeros(ranks.size + 1, dtype=torch.int64)
     if ranks.rank == 0:

@@ -68,7 +68,7 @@ class DistributedGraph(GraphRows):
         data.num_nodes = self.num_nodes
 
     def to(self, device: torch.device | str) -> "DistributedGraph":
-        """The same on another device, its data included."""
+        """Return the same on another device, its data included."""
         data = copy.copy(self.data)
         data.edge_index = None
         return DistributedGraph(self.record.to(device), self.ranks, data.to(device))
@@ -113,30 +113,30 @@ class DistributedGraph(GraphRows):
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
-        """The target [E] and the source [E] of every edge, as places in what `spread` returns."""
+        """Return target [E] and source [E] of every edge, as places in what `spread` returns."""
         return self.row.index_select(0, self._slot), self.col.index_select(0, self._slot)
 
     def to_slots(self, values: Tensor) -> Tensor:
-        """[E, ...] values of the edges -> their sums [nnz, ...] in the slots."""
+        """Add up values [E, ...] of the edges in their slots: [nnz, ...]."""
         if self._order is not None:
             return values.index_select(0, self._order)
         empty = values.new_zeros(self.row.numel(), *values.shape[1:])
         return empty.index_add(0, self._slot, values)
 
     def symmetric(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> the mean of both directions of every edge."""
+        """Average values [nnz] in the slots over both directions of every edge."""
         return (values + self._mirror(values)) / 2
 
     def spread(self, values: Tensor) -> Tensor:
-        """[n, ...] numbers of these nodes -> [n + h, ...]: those of the halo behind them."""
+        """Append the numbers of the halo to numbers [n, ...] of these nodes: [n + h, ...]."""
         return self.halo.spread(values)
 
     def mean(self, values: Tensor) -> Tensor:
-        """[n, ...] numbers of nodes -> their mean [...] over the nodes of all processes."""
+        """Average numbers [n, ...] of nodes over the nodes of all processes: [...]."""
         return sum_over_ranks(values.sum(0), self.ranks) / self.num_nodes_in_all
 
     def reach(self, places: Tensor) -> tuple[Routes, Tensor]:
-        """Routes that bring the rows of any nodes here; every process names its own.
+        """Make routes that bring the rows of any nodes here; every process names its own.
 
         Args:
             places: any shape, places in the order of the partition.

@@ -21,7 +21,7 @@ class HaloPattern(NamedTuple):
 
     @property
     def num_columns(self) -> int:
-        """The number of these rows and those of the halo."""
+        """Count these rows and the rows of the halo."""
         return self.csr.num_rows + self.halo.size
 
     def agree_on_terms(self, count: int) -> int:
@@ -77,7 +77,7 @@ class HaloOperator(AdjointOperator):
     def add_gradient(
         self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: Any, of_t: Any, scale: float
     ) -> None:
-        """<b[i], t[j]> on the slots alone, and on the diagonal."""
+        """Add <b[i], t[j]> on the slots alone, and on the diagonal."""
         if totals[0].numel() and b.numel():
             total = csr_matrix(self.pattern.csr, totals[0], self.pattern.num_columns)
             torch.sparse.sampled_addmm(total, b, of_t.t(), alpha=scale, out=total)

@@ -37,7 +37,7 @@ class Routes:
         return cls(ranks, high - low, wanted - low, send.tolist(), receive.tolist())
 
     def append(self, values: Tensor) -> Tensor:
-        """[n, ...] own rows -> [n + h, ...]: those that arrive behind them."""
+        """Append the rows that arrive to own rows [n, ...]: [n + h, ...]."""
         found = self.ranks.exchange(values.index_select(0, self.send_row), self.send, self.receive)
         return torch.cat([values, found])
 
@@ -46,7 +46,7 @@ class Routes:
         return linear(values, self.append, self._take_back)
 
     def _take_back(self, values: Tensor) -> Tensor:
-        """[n + h, ...] -> sums [n, ...] over all copies of each row: the transpose of `append`."""
+        """Sum [n + h, ...] over all copies of each row, [n, ...]: the transpose of `append`."""
         there = values[self.num_rows :].contiguous()
         found = self.ranks.exchange(there, self.receive, self.send)
         return values[: self.num_rows].index_add(0, self.send_row, found)
@@ -71,7 +71,7 @@ class Mirror:
         self._receive = owner.argsort(stable=True)
 
     def __call__(self, values: Tensor) -> Tensor:
-        """[nnz] -> [nnz], differentiable: the map is its own transpose."""
+        """Map [nnz] to [nnz], differentiable: the map is its own transpose."""
         return linear(values, self._swap, self._swap)
 
     def _swap(self, values: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The rows of one process, cut out of a whole graph."""
+"""Cuts the rows of one process out of a whole graph."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ class RowRecord(NamedTuple):
     col: Tensor  # [E] int64, the place of its column, the source
 
     def to(self, device: torch.device | str) -> "RowRecord":
-        """The same on another device."""
+        """Return the same on another device."""
         tensors: dict[str, Any] = {
             name: v for name, v in self._asdict().items() if isinstance(v, Tensor)
         }
@@ -31,12 +31,12 @@ class RowRecord(NamedTuple):
 
     @property
     def num_ranks(self) -> int:
-        """The number P of processes."""
+        """Count the processes: P."""
         return self.begin.numel() - 1
 
     @property
     def num_nodes_in_all(self) -> int:
-        """The number N of nodes of the whole graph."""
+        """Return the number N of nodes of the whole graph."""
         return int(self.begin[-1])
 
 
@@ -60,7 +60,7 @@ class Cutter:
         self._row, self._col = place.index_select(0, row), place.index_select(0, col)
 
     def cut(self, rank: int) -> RowRecord:
-        """The rows of one process."""
+        """Cut out the rows of one process."""
         low, high = int(self.begin[rank]), int(self.begin[rank + 1])
         edges = ((self._row >= low) & (self._row < high)).nonzero()[:, 0]
         return RowRecord(
@@ -74,7 +74,7 @@ class Cutter:
 
 
 def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:
-    """The place where the rows of each process begin."""
+    """Find the place where the rows of each process begin."""
     if partition.num_nodes != num_nodes:
         raise ValueError(
             f"Expected 'partition' to be of the graph's {num_nodes} nodes "

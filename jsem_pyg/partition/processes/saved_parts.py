@@ -1,4 +1,4 @@
-"""Parts of a graph in a folder: written once; each process reads its own part.
+"""Writes the parts of a graph to a folder once; each process reads its own part.
 
 There is a safetensors file for every part, and `parts.json`, which is written last: a folder
 without it is not complete.
@@ -151,7 +151,7 @@ def _read_index(path: Path) -> dict[str, Any]:
 
 
 def _open_rows(x: Any, num_nodes: int) -> np.ndarray:
-    """The features of all nodes, mapped and not read."""
+    """Map the features of all nodes, without reading them."""
     if isinstance(x, str | os.PathLike):
         x = np.load(as_path("x", x), mmap_mode="r", allow_pickle=False)
     check_instance("x", x, np.ndarray, "a .npy file or an array of NumPy's")

@@ -15,38 +15,36 @@ from ...kernels.ordering import bandwidth_order, scipy_indices
 
 Array = NDArray[Any]
 
-# Of a row in a term of the series, beside two for each neighbour: the term before is subtracted,
-# and the sum of the series goes on.
+# A row takes these in a term of the series, and two more for each neighbour: the term before is
+# subtracted, and the result is added to the sum.
 _OPERATIONS_OF_A_ROW = 4
 
 # METIS counts weights in 32 bits.
 _TOTAL_WEIGHT = 1 << 30
 
-# (graph, P) -> [N] int64, the block of each node, of about equal cost. No block is empty; P is at
-# most N.
+# (graph, P) -> [N] int64, the block of each node. Blocks have about equal cost, and none is empty;
+# 1 <= P <= N.
 Method = Callable[[GraphStructure, int], Array]
 
 
 def row_costs(structure: GraphStructure) -> Array:
-    """[N] the operations of each row in a term of the series."""
+    """Count the operations of each row in a term of the series: [N]."""
     cost: Array = (2 * structure.csr.degree.double() + _OPERATIONS_OF_A_ROW).cpu().numpy()
     return cost
 
 
 def metis(structure: GraphStructure, num_parts: int) -> Array:
-    """Blocks by METIS: few edges are cut.
+    """Make blocks by METIS: few edges are cut.
 
     Source: Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular
     graphs", SIAM Journal on Scientific Computing 20 (1998).
     """
     import pymetis
 
-    if structure.num_slots == 0 or num_parts == 1:
-        return bandwidth(structure, num_parts)
     index = pymetis.zero_copy_dtype()
-    col, rowptr = (each.astype(index) for each in scipy_indices(structure.csr))
+    col, rowptr = (array.astype(index) for array in scipy_indices(structure.csr))
     cost = row_costs(structure)
-    # Beside a node above the share of a block METIS would leave other blocks nearly empty.
+    # If a node cost more than the share of a block, METIS would leave other blocks nearly empty.
     cost = np.minimum(cost, cost.sum() / num_parts)
     weight = np.rint(cost * (_TOTAL_WEIGHT / cost.sum()))
     _, found = pymetis.part_graph(
@@ -57,13 +55,13 @@ def metis(structure: GraphStructure, num_parts: int) -> Array:
         options=pymetis.Options(seed=0),
     )
     part: Array = np.asarray(found, np.int64)
-    # With a few nodes for each block METIS may leave a block empty.
-    is_full = np.bincount(part, minlength=num_parts).all()
-    return part if is_full else bandwidth(structure, num_parts)
+    is_used = np.bincount(part, minlength=num_parts) > 0
+    # METIS may leave a block empty if there are only a few nodes for each.
+    return part if is_used.all() else bandwidth(structure, num_parts)
 
 
 def bandwidth(structure: GraphStructure, num_parts: int) -> Array:
-    """Halves of halves in reverse Cuthill-McKee order: levels of a breadth-first search.
+    """Halve blocks in reverse Cuthill-McKee order, which follows a breadth-first search.
 
     Source: Berger and Bokhari, "A partitioning strategy for nonuniform problems on
     multiprocessors", IEEE Transactions on Computers C-36 (1987): recursive bisection by cost.
@@ -75,39 +73,30 @@ def bandwidth(structure: GraphStructure, num_parts: int) -> Array:
     return part
 
 
-# By name: the method, and the package that it needs beyond torch and SciPy. "auto" is the first
-# that can run.
-_METHODS: dict[str, tuple[Method, str | None]] = {
-    "metis": (metis, "pymetis"),
-    "bandwidth": (bandwidth, None),
-}
-METHODS = ("auto", *_METHODS)
+METHODS = ("auto", "metis", "bandwidth")
 
 
-def find_method(name: str) -> tuple[str, Method]:
-    """The method with this name, and its name if `name` is "auto".
+def find_method(name: str) -> Method:
+    """Find the method with this name; "auto" is METIS if that is installed, else bandwidth.
 
     Raises:
-        ValueError: if there is no such method, or its package is not installed.
+        ValueError: if there is no such method, or pymetis is not installed.
     """
     check_choice("method", name, METHODS)
+    if name == "bandwidth":
+        return bandwidth
+    if find_spec("pymetis") is not None:
+        return metis
     if name == "auto":
-        name = next(each for each, (_, package) in _METHODS.items() if _is_there(package))
-    method, package = _METHODS[name]
-    if not _is_there(package):
-        raise ValueError(
-            f"Expected a 'method' that can run (got {name!r}: {package} is not installed). To fix "
-            f'this, pip install {package}, or pass method="bandwidth".'
-        )
-    return name, method
-
-
-def _is_there(package: str | None) -> bool:
-    return package is None or find_spec(package) is not None
+        return bandwidth
+    raise ValueError(
+        "Expected a 'method' that can run (got 'metis': pymetis is not installed). To fix this, "
+        'pip install pymetis, or pass method="bandwidth".'
+    )
 
 
 def order_rows(structure: GraphStructure, part: Array) -> Array:
-    """[N] the nodes block by block, those of each block in reverse Cuthill-McKee order."""
+    """Order nodes [N] block by block, and within a block in reverse Cuthill-McKee order."""
     block = torch.from_numpy(part)
     row, col = structure.row.cpu(), structure.col.cpu()
     is_inside = block.index_select(0, row) == block.index_select(0, col)
@@ -119,11 +108,11 @@ def order_rows(structure: GraphStructure, part: Array) -> Array:
 
 
 def split_blocks(structure: GraphStructure, part: Array, num_parts: Array) -> tuple[Array, Array]:
-    """Split every block that is to become several parts in two, with shares of its cost to match.
+    """Split in two every block that has to become several parts, with costs to match.
 
-    Blocks [N] are numbered from 0 to B - 1, none is empty, and each becomes `num_parts` [B], at
-    most as many as its nodes. Returns the blocks, which now are more, and how many parts each of
-    them is to become.
+    Blocks [N] are numbered from 0 to B - 1, none is empty, and block b becomes `num_parts[b]`
+    parts, at most the number of its nodes. Returns the new blocks [N], and into how many parts each
+    of them has to be split.
     """
     order, size = order_rows(structure, part), np.bincount(part)
     end = size.cumsum()
@@ -133,7 +122,7 @@ def split_blocks(structure: GraphStructure, part: Array, num_parts: Array) -> tu
     wanted = begin_cost + (end_cost - begin_cost) * left / num_parts
     middle = np.minimum(np.searchsorted(total, wanted), end)
     nearer = wanted - total[middle - 1] < total[middle] - wanted
-    # As many nodes on each side as there are to be parts.
+    # On each side there are at least as many nodes as parts.
     middle = np.clip(middle - nearer, end - size + left, end - (num_parts - left))
     is_second = np.arange(order.size) >= np.repeat(middle, size)
     halves = np.empty_like(part)

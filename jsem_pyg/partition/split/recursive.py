@@ -16,16 +16,16 @@ from .partition import Partition
 
 _log = logging.getLogger(__name__)
 
-# Forward and backward pass keep for every row, in tiles of the columns: the last two terms of both
-# recurrences, and the gradient or the result. Of a row outside they gather a term of either.
+# Forward and backward pass keep these for every row, in tiles of the columns: the last two terms of
+# both recurrences, and the gradient or the result. They gather a term of both from the halo.
 _TILES_OF_A_ROW, _TILES_OF_A_HALO_ROW = 5, 2
-# Of every slot: its column in 32 bits, its value and the gradient of that.
+# A slot has its column in 32 bits, its value and the gradient of the value.
 _INDEX_BYTES, _NUMBERS_OF_A_SLOT = 4, 2
 _POINTER_BYTES = 8
 
-# The first number of blocks is so much larger than their mean size requires; where some are too
-# large it is raised once more, then these are halved.
-_MARGIN, _TRIES = 1.1, 3
+# If blocks are too large, there are more of them by this factor than their mean size requires.
+# After so many tries, those that are still too large are halved.
+_MARGIN, _TRIES = 1.1, 2
 
 
 def recursive_partition(
@@ -54,9 +54,9 @@ def recursive_partition(
         method: "metis" (few edges are cut; the extra `[partition]`), "bandwidth" (halves of halves
             along the levels of a breadth-first search), or "auto": "metis" if it is installed, else
             "bandwidth".
-        num_nodes: N; the largest index + 1, or that of the structure, where it is None.
-        channels: the columns of a tile, for `max_bytes`: 16 for a cache, all of a signal's for a
-            device.
+        num_nodes: N. None: the largest index + 1, or the number of nodes of the structure.
+        channels: the columns of a tile, for `max_bytes`: 16 for a cache, all columns of the signal
+            for a device.
         dtype: the type of the signal, for `max_bytes`.
 
     Raises:
@@ -81,32 +81,32 @@ def recursive_partition(
             "Expected either 'num_parts' or 'max_bytes' "
             f"(got {'none' if num_parts is None else 'both'} of them)."
         )
-    for each, number in {"num_parts": num_parts, "max_bytes": max_bytes}.items():
+    for name, number in {"num_parts": num_parts, "max_bytes": max_bytes}.items():
         if number is not None:
-            check_positive_int(each, number)
+            check_positive_int(name, number)
     check_positive_int("channels", channels)
     check_instance("dtype", dtype, torch.dtype, "a torch.dtype")
-    name, method_of = find_method(method)
+    share = find_method(method)
     structure = read_structure(edge_index, num_nodes)
     if structure.num_nodes == 0:
         part: Array = np.empty(0, np.int64)
     elif num_parts is not None:
-        part = method_of(structure, min(int(num_parts), structure.num_nodes))
+        part = share(structure, min(int(num_parts), structure.num_nodes))
     else:
         assert max_bytes is not None
-        part = _parts_that_fit(method_of, structure, int(max_bytes), int(channels), dtype.itemsize)
+        part = _parts_that_fit(share, structure, int(max_bytes), int(channels), dtype.itemsize)
     block, count = torch.from_numpy(part), num_parts or int(part.max(initial=0)) + 1
     order = torch.from_numpy(order_rows(structure, part))
     ptr = torch.cat([order.new_zeros(1), torch.bincount(block, minlength=count).cumsum(0)])
     partition = Partition(order, ptr, halo_sizes(structure, block, count))
-    _log.info("Split %d nodes by %r into %r.", structure.num_nodes, name, partition)
+    _log.info("Split %d nodes by %r into %r.", structure.num_nodes, share.__name__, partition)
     return partition
 
 
 def _parts_that_fit(
     method: Method, structure: GraphStructure, max_bytes: int, channels: int, itemsize: int
 ) -> Array:
-    """[N] blocks whose working sets keep within a limit: a good number of them, halved if need be.
+    """Make blocks [N] whose working sets keep within a limit: a good number, halved if need be.
 
     Raises:
         ValueError: if a single row does not fit.
@@ -117,14 +117,16 @@ def _parts_that_fit(
         count = int(part.max()) + 1
         return working_sets(structure, blocks, count, channels, itemsize).numpy()
 
+    part: Array = np.zeros(structure.num_nodes, np.int64)
     num_parts = 1
+    needed = needed_by(part)
     for _ in range(_TRIES):
-        part = method(structure, num_parts)
-        needed = needed_by(part)
         if needed.max() <= max_bytes:
             return part
         enough = math.ceil(_MARGIN * float(needed.sum()) / max_bytes)
         num_parts = min(max(enough, num_parts + 1), structure.num_nodes)
+        part = method(structure, num_parts)
+        needed = needed_by(part)
     while (is_too_large := needed > max_bytes).any():
         alone = is_too_large & (np.bincount(part) == 1)
         if alone.any():
@@ -139,7 +141,7 @@ def _parts_that_fit(
 
 
 def halo_sizes(structure: GraphStructure, part: Tensor, num_parts: int) -> Tensor:
-    """[P] how many nodes outside of each block are neighbours of a node inside."""
+    """Count the nodes outside of each block that are neighbours of a node inside: [P]."""
     row, col = structure.row.cpu().long(), structure.col.cpu().long()
     of_row = part.index_select(0, row)
     is_cut = of_row != part.index_select(0, col)
@@ -150,7 +152,7 @@ def halo_sizes(structure: GraphStructure, part: Tensor, num_parts: int) -> Tenso
 def working_sets(
     structure: GraphStructure, part: Tensor, num_parts: int, channels: int, itemsize: int
 ) -> Tensor:
-    """[P] the bytes of each block: rows, halo, edges and all tiles of these."""
+    """Count the bytes of each block: rows, halo, edges and all their tiles: [P]."""
     rows = torch.bincount(part, minlength=num_parts)
     slots = torch.bincount(part.index_select(0, structure.row.cpu().long()), minlength=num_parts)
     halo = halo_sizes(structure, part, num_parts)

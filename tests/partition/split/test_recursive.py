@@ -154,11 +154,9 @@ def test_less_is_cut_than_by_chance():
 
 def test_auto_takes_what_is_installed(monkeypatch):
     edge_index = neighbours(50)
-    missing = set()
-    monkeypatch.setattr(methods, "_is_there", lambda package: package not in missing)
-    for package, name in (("pymetis", "metis"), (None, "bandwidth")):
-        assert methods.find_method("auto")[0] == name
-        missing.add(package)
+    for found, method in ((True, methods.metis), (None, methods.bandwidth)):
+        monkeypatch.setattr(methods, "find_spec", lambda package, found=found: found)
+        assert methods.find_method("auto") is method
     with pytest.raises(ValueError, match="pymetis is not installed"):
         recursive_partition(edge_index, 2, method="metis")
 
