@@ -1,4 +1,4 @@
-"""Merge the clusters of a graph: clusterings into every number of clusters."""
+"""Merges the clusters of a graph into every number of clusters."""
 
 from typing import Any, NamedTuple
 
@@ -116,7 +116,7 @@ class ClusterTree:
         """Merge any clustering of these points, such as the topics of BERTopic.
 
         Args:
-            labels: [N] integers, each of 0, 1, ..., K - 1 at some point.
+            labels: [N] integers; every number 0, 1, ..., K - 1 belongs to some point.
 
         Returns:
             [K - 1, 4] the merges in SciPy's form, see `linkage`.
@@ -182,7 +182,7 @@ def _merge(
 def _heat_between(
     labels: Tensor, structure: GraphStructure, weight: Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The heat [K, K] that passes between clusters, and the share [K] of all weights that each has.
+    """Compute the heat [K, K] that passes between clusters, and their shares [K] of all weights.
 
     Heat that passes in the time t is the product of what two clusters have reached after half of
     it.

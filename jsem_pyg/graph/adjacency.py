@@ -26,7 +26,7 @@ class Adjacency(NamedTuple):
     rows_are_targets: bool
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The target [E] and the source [E] of every edge."""
+        """Return the target [E] and the source [E] of every edge."""
         return (self.row, self.col) if self.rows_are_targets else (self.col, self.row)
 
 

@@ -167,7 +167,7 @@ class SimplicialStructure(Prepared):
             )
 
     def check_flow(self, x: Tensor) -> None:
-        """Raise unless x [..., E, D] is finite, and opposite where both directions are columns."""
+        """Raise unless x [..., E, D] is finite, and opposite in both directions of an edge."""
         self.check_flow_shape(x)
         check_signal_range("x", x)
         if not self.has_both_directions:

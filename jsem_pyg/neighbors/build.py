@@ -61,9 +61,9 @@ def knn_graph(
 ) -> tuple[Tensor, Tensor]:
     """Build the weighted k-nearest-neighbour graph of points, or of each graph of a batch.
 
-    Edges have both directions, are sorted by row and column, and their weights are the same number
-    in both. Every node has at least k neighbours unless ``symmetrize="mutual"``; in a graph of no
-    more than k points, which is logged as a warning, all are joined. A batch gives what its graphs
+    Edges have both directions, are sorted by row and column, and have the same weight in both.
+    Every node has at least k neighbours unless ``symmetrize="mutual"``; in a graph of no more
+    than k points, all are joined, with a warning in the log. A batch gives what its graphs
     give one by one. A graph is discrete, so no gradient flows back to `x`.
 
     An array of NumPy's, such as ``numpy.load(path, mmap_mode="r")``, stays where it is: its points

@@ -227,7 +227,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
 
     def _ones(self, graph: Graph) -> OptTensor:
-        """Return ones [E] that give a conductance which is not used gradients of zero, or None.
+        """Return ones [E] that give an unused conductance zero gradients, or None.
 
         `DistributedDataParallel` takes a parameter without a gradient for an error.
         """

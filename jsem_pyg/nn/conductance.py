@@ -50,7 +50,7 @@ class SigmoidConductance(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Go back to a constant conductance."""
+        """Make the conductance constant again."""
         torch.nn.init.zeros_(self.slope)
         torch.nn.init.zeros_(self.threshold)
 

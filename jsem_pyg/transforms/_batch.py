@@ -38,7 +38,7 @@ def edge_graph(data: Data) -> Tensor | None:
 
 
 def record_edges(data: Data, *names: str) -> None:
-    """Record in a `Batch`, whose edges have changed, where each graph's part of `names` lies."""
+    """Write into a `Batch` with changed edges where each graph's part of `names` lies."""
     graph = edge_graph(data)
     if graph is None or not hasattr(data, "_slice_dict"):
         return

@@ -82,7 +82,7 @@ class FaissKNNGraph(BaseTransform):
         self._has_warned = False
 
     def forward(self, data: Data) -> Data:
-        """Write the edges of the neighbour graph into `data`, which `__call__` has copied."""
+        """Write the edges of the neighbour graph into `data`; `__call__` has copied it."""
         check_data(data)
         name = "pos" if data.get("x") is None else "x"
         points, metric = data.get(name), self.metric
@@ -110,7 +110,7 @@ class FaissKNNGraph(BaseTransform):
         return data
 
     def _warn_of_positions(self, name: str, columns: int) -> None:
-        """Log, once, that points look like positions, which the cosine does not compare."""
+        """Log, once, that points look like positions; the cosine does not compare these."""
         if columns in (2, 3) and not self._has_warned:
             self._has_warned = True
             logger.warning(

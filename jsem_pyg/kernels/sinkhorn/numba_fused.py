@@ -48,7 +48,7 @@ class Packed(NamedTuple):
 def pack(
     u: Array, v: Array, g: Array, log2_p: Array, y: Array, lanes: Any
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """Copies in tiles and blocks; of coordinates within the bounds of `result.bounded`."""
+    """Copy arrays into tiles and blocks; `result.bounded` bounds the coordinates."""
     (num_rows, rank), (num_columns, channels) = u.shape, y.shape
     tiles, blocks = -(-num_rows // ROWS), -(-num_columns // BLOCK)
     strip = STEP * len(lanes)
@@ -79,7 +79,7 @@ def pack(
 def close_row(
     reference: float, z: float, largest: float, log2_p: float, damping: float
 ) -> tuple[float, float, float]:
-    """What `result.close_rows` computes, of one row: its potential, scale and peak."""
+    """Compute potential, scale and peak of one row, as `result.close_rows` does."""
     if z == 0 or log2_p == -np.inf:
         return -np.inf, 0.0, 0.0
     total = reference + np.log2(z)
@@ -93,7 +93,7 @@ def run_tiles(
     first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
     column_mass: Array, group: int, is_kept: bool, lanes: Any,
 ) -> None:  # fmt: skip
-    """Tiles from `first` up to `last` of what is :class:`Packed`.
+    """Compute tiles from `first` up to `last` of what is :class:`Packed`.
 
     `shares` is memory to work in: [group * blocks * ROWS * BLOCK] for so many tiles at a time as
     take turns at a block, if shares are kept until the columns are weighed; else of one block.

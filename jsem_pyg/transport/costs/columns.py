@@ -72,7 +72,7 @@ class ColumnCost:
     def factor(
         self, rank: int = 64, *, num_columns: int = 256, tol: float = 1e-3, seed: int = 0
     ) -> Factor:
-        r"""Approximate the matrix by a factor, of kind "kernel" with signs.
+        r"""Compute a factor that approximates the matrix, of kind "kernel" with signs.
 
         .. math::
             \mathbf{C} \approx \mathbf{Q} \mathbf{M} \mathbf{Q}^T, \qquad

@@ -31,7 +31,7 @@ _WHAT = "the eigenvectors of a cost"
 def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
     """Factor a symmetric matrix, X diag(sign) X^T: X [N, r] and the signs [r]; differentiable.
 
-    The rank r is smaller where that loses at most `tol` of the Frobenius norm.
+    The rank r is smaller if that loses at most `tol` of the Frobenius norm.
     """
     x, sign = _SignedRoot.apply(first_order(matrix, _WHAT), rank, tol)
     return x, sign

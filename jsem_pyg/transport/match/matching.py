@@ -59,7 +59,7 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     Returns:
         The plan that sends the same mass from every node to its partner, `plan.argmax()`. Its cost
         is :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}`: a local optimum, which is not always the
-        best. Where nodes look alike, their order decides which one is found.
+        best. If nodes look alike, their order decides which one is found.
 
     Source: Mémoli, "Gromov-Wasserstein distances and the metric approach to object matching",
     Foundations of Computational Mathematics 11, 2011.

@@ -32,7 +32,7 @@ class Plan:
 
     Args:
         scores: log2 T.
-        cost: the objective reached, without the entropy: the squared GW discrepancy
+        cost: the objective at the end, without the entropy: the squared GW discrepancy
             `sum |C_ik - D_jl|^2 T_ij T_kl`, with the costs of features, if any.
         epsilon: the temperature at the end, in the unit of squared costs.
         converged: whether the solver's tolerance was met.
@@ -100,7 +100,7 @@ class Plan:
             ).coalesce()
 
     def apply(self, y: Tensor) -> Tensor:
-        """Give each source point the mean of what it is sent to: the barycentric projection.
+        """Average `y` over the targets of each source point: the barycentric projection.
 
         Args:
             y: [K, D] a signal of the target points, such as features, or classes one-hot.
@@ -130,7 +130,7 @@ class Plan:
         return self._cast(self.scores.rows(0, self.shape[0]).exp2())
 
     def marginals(self) -> tuple[Tensor, Tensor]:
-        """Sum the masses that leave the source [N] and reach the target [K], float64."""
+        """Sum the masses that leave the source [N] and arrive at the target [K], float64."""
         return row_sums(self.scores), self.scores.column_sums()
 
     def perplexity(self) -> Tensor:
@@ -186,7 +186,7 @@ class Plan:
         return result.to(self.dtype or result.dtype)
 
     def _confidence_of_targets(self, received: "Plan") -> Tensor:
-        """Average the confidence of the source points that a target point's mass is from: [K]."""
+        """Average over the mass of a target point the confidence of its source points: [K]."""
         return received.apply(self.confidence[:, None])[:, 0]
 
     @without_autocast
@@ -194,7 +194,7 @@ class Plan:
         """Put both sides in one space, matched points close together.
 
         The singular vectors of the matched coordinates X^T T Y turn both sides onto shared axes
-        (those of largest matched covariance first), as canonical correlations would.
+        (the largest matched covariance first), as canonical correlations would.
 
         Args:
             dim: the number of axes, at most the smaller rank.

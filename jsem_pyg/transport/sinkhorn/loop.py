@@ -120,12 +120,12 @@ def sinkhorn(
 
 
 def _within(kernel: Kernel, psi: Tensor, limit: Any, is_partial: bool) -> Tensor:
-    """Hold potentials within a limit; in partial plans they travel together, which is undone."""
+    """Hold potentials within a limit; undo that they travel together in partial plans."""
     return (_centred(kernel, psi) if is_partial else psi).clamp(-limit, limit)
 
 
 def _centred(kernel: Kernel, psi: Tensor) -> Tensor:
-    """Subtract what potentials have in common, which rows make up for."""
+    """Subtract what potentials have in common; rows make up for it."""
     q = kernel.log2_q.exp2()
     return psi - ((q * psi).sum(-1) / q.sum()).unsqueeze(-1)
 
