@@ -184,7 +184,7 @@ def _heat_between(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the heat [K, K] that passes between clusters, and their shares [K] of all weights.
 
-    Heat that passes in the time t is the product of what two clusters have reached after half of
+    Heat that passes in the time t is the product of the heat of two clusters after half of
     it.
     """
     weight = weight.double()

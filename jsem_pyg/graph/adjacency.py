@@ -2,7 +2,7 @@
 
 The rows of an `edge_index` are the sources of messages. The sparse forms follow PyG's convention:
 they hold the *transposed* adjacency, so that their rows are the targets. Their entries are the
-edges, in their own (row-major or column-major) order, which is therefore the order that `edge_attr`
+edges, in their own (row-major or column-major) order; so this is also the order that `edge_attr`
 has to follow.
 """
 

@@ -77,7 +77,7 @@ class GraphReader:
     ) -> tuple[GraphRows, Tensor | None]:
         """Prepare the graph of a signal [..., N, D]; check it, weights [E], features [E, F].
 
-        Returns the structure, and the weights, which a sparse tensor may bring; None: ones.
+        Returns the structure, and the weights, perhaps from a sparse tensor; None: ones.
 
         Raises:
             ValueError: if the graph is malformed, or sizes, devices or values do not fit.

@@ -20,7 +20,7 @@ from .memory import Prepared
 class GraphRows(Prepared):
     """Abstract: rows of an undirected graph's matrix, prepared and checked once.
 
-    Entries of the matrix lie in *slots*. Numbers of nodes are those of the rows; `spread` brings
+    Entries of the matrix lie in *slots*. Numbers of nodes belong to the rows; `spread` brings
     them to all nodes that a column can stand for.
 
     Attributes:

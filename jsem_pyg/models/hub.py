@@ -109,7 +109,7 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
         Raises:
             FileNotFoundError: if a file is missing.
             ValueError: if a file is damaged, belongs to others, or holds another class, or for
-                times `t`, which are among the weights.
+                times `t`: they are among the weights.
         """
         for name in {"t", "t_up"} & set(kwargs):
             raise ValueError(

@@ -86,7 +86,7 @@ def knn_graph(
         connect: join the connected components by their shortest links, one fewer than there are
             components. A link gets the kernel's weight for its length. With Q points outside the
             largest component and Q N F > 2.5e11 (F >= 64) a link may be longer than the shortest.
-        batch: [N] the graph of each point, which need not be sorted; one graph if omitted.
+        batch: [N] the graph of each point, in any order; one graph if omitted.
         recall_target: in (0, 1], for approximate searches.
         seed: of what is random in approximate searches.
         progress: show a bar on long searches, if there is a terminal to show it in.

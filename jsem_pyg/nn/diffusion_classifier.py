@@ -43,8 +43,8 @@ class DiffusionClassifier(torch.nn.Module):
     of every edge. The balance :math:`b` divides each class by a power of its mean, so that large
     classes do not swallow small ones, and brings the sum of each row back to one.
 
-    The centre and the class means are those of the call in training mode, and those of training in
-    evaluation mode (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
+    In training mode a call uses its own centre and class means, in evaluation mode the means of
+    training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
     then depend on its own component of the graph, not on other nodes in the call. As in
     :class:`torch.nn.BatchNorm1d`, a call in training mode that is interrupted counts in the means
     that it had reached; :func:`~jsem_pyg.training.fit` takes that back.

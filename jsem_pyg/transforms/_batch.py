@@ -1,7 +1,7 @@
 """Keeps the books of mini-batches: the graph of each edge, and where each graph's edges are.
 
 A transform of a batch gives what the transforms of its graphs, batched, would give; also to
-`batch.to_data_list()`, which reads the bookkeeping that PyG's `Batch` keeps for each attribute.
+`batch.to_data_list()`: it reads the bookkeeping that PyG's `Batch` keeps for each attribute.
 """
 
 from typing import Any

@@ -23,7 +23,7 @@ class FaissKNNGraph(BaseTransform):
     It is PyG's `KNNGraph` with the options of :func:`jsem_pyg.neighbors.knn_graph`. The points are
     `data.x`, compared by their cosine, or else `data.pos`, compared by their distance. Writes
     `edge_index` [2, E], both directions of every edge, sorted, and `edge_weight` [E]; removes
-    `edge_attr`, which belonged to other edges. In a mini-batch every graph gets a neighbour graph
+    `edge_attr`, as it belonged to other edges. In a mini-batch every graph gets a neighbour graph
     of its own. Gradients do not flow back to the points.
 
     For points that come later, see :class:`jsem_pyg.neighbors.NeighborIndex`.

@@ -4,7 +4,7 @@ A tile has a few rows, and looks at the columns in blocks. A block's scores are 
 first-level cache; where they matter, their exponentials go to the tile's shares, a table of its
 rows and all columns in the second-level cache, and are multiplied with y. The exponent that a row's
 shares are relative to is a whole number of bits, and rises when a score goes far above it: what was
-summed before is scaled by a power of two then, which is exact. When a tile's rows are closed, the
+summed before is scaled by a power of two then; that is exact. When a tile's rows are closed, the
 column masses follow from its shares; where these outgrow the cache, they are not kept, and it is
 quicker to compute them again.
 

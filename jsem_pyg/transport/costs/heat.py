@@ -36,7 +36,7 @@ class HeatCost:
     through one Chebyshev series; then :math:`\mathbf{X} = K \mathbf{\Omega}
     (\mathbf{\Omega}^T K \mathbf{\Omega})^{-1/2}` (Nyström), cut to the leading axes. A graph of no
     more than `num_anchors` nodes is factored exactly. Short times make a kernel of nearly full
-    rank, which no factor approximates; longer ones make a smooth one. Differentiable in the edge
+    rank that no factor approximates; longer ones make a smooth one. Differentiable in the edge
     weights, if they are given: exactly so for what depends on the cost matrix, where the cut to
     `rank` separates different eigenvalues. Disconnected graphs are fine.
 

@@ -1,12 +1,12 @@
 r"""Roots and leading subspaces of symmetric matrices, with derivatives that are never 0/0.
 
-The derivative of an eigenvector has the differences of eigenvalues in the denominator, which are
+The derivative of an eigenvector has the differences of eigenvalues in the denominator; these are
 zero wherever a graph has a symmetry. But a cost depends on its factor X only by X X^T, which does
 not change when eigenvectors are rotated among themselves; the terms of these rotations are left
 out here. So derivatives are exact for everything that depends on the cost matrix, as long as the
 cut separates different eigenvalues:
 
-- an inverse root changes by its divided differences, which are finite (Daleckii and Krein 1965;
+- an inverse root changes by its divided differences, always finite (Daleckii and Krein 1965;
   Higham, "Functions of matrices", 2008, theorem 3.11);
 - a basis of the leading eigenvectors needs only the differences between those that are kept and
   those that are not;

@@ -92,7 +92,7 @@ class _Tilt:
     """A plan with two directions, T + w q^T + p z^T: prices are the derivatives at zero.
 
     Mass sent from i to all columns, as q has it, costs the price of row i and the mean price
-    of the columns, which a change of masses of the same sum does not see.
+    of the columns; a change of masses of the same sum does not see it.
     """
 
     def __init__(self, scores: FactoredScores, sums: PlanSums, p: Tensor, q: Tensor) -> None:

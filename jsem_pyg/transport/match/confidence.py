@@ -3,7 +3,7 @@ r"""The probability that partners are right, from the edges around them.
 Any search matches many edges of two graphs that have nothing in common: two thirds, where nodes
 have few neighbours. So a matched edge is weak evidence. Stronger is whether a pair follows from
 others: the partners of some nodes are kept, and the node of the target that most edges from these
-lead to is compared with the partner. Twins, which have the very same neighbours, share the
+lead to is compared with the partner. Twins (nodes with the very same neighbours) share the
 probability.
 
 A logistic model weighs this evidence. `examples/benchmarks/alignment_confidence.py` fits it to

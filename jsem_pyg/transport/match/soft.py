@@ -68,7 +68,7 @@ def balanced(column: Array, value: Array, num_targets: int, unmatched: Any = 0.0
 def balancing(
     matrix: csr_array, least: Any, full: Any, unmatched: Any = 0.0, steps: int = 10
 ) -> tuple[Array, Array]:
-    """Find factors that bring the sums of rows near one, and those of columns nearer.
+    """Find factors that bring the sums of rows near one, and the sums of columns nearer.
 
     Args:
         matrix: [N, K], entries >= 0.

@@ -150,13 +150,13 @@ class Plan:
     def confidence(self) -> Tensor:
         """Estimate the probability [N] that the partner, :meth:`argmax`, is right.
 
-        Of :func:`match_graphs` it is the probability of the true partner, which nodes with the same
-        neighbours share. Of :func:`gromov_wasserstein` it is the probability that the partner is
+        Of :func:`match_graphs` it is the probability of the true partner; nodes with the same
+        neighbours share it. Of :func:`gromov_wasserstein` it is the probability that the partner is
         among the tenth of all target points that is nearest to the true one; features and known
         pairs do not count. Zero without mass. Both are fitted to simulated pairs, some with
         nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
         the sides do not correspond, or that their costs do not show how. Computed when it is first
-        read, which takes as long as a small alignment.
+        read; that takes as long as a small alignment.
 
         Raises:
             ValueError: if the plan comes from another solver.

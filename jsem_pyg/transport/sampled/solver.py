@@ -42,7 +42,7 @@ def sampled_gromov_wasserstein(
     .. math::
         \Lambda_{ij} = \frac{1}{M} \sum_m |C_{i k_m} - D_{j l_m}|^2
 
-    Estimates are averaged over the steps, which begin at the best plan between some points of
+    Estimates are averaged over the steps. These begin at the best plan between some points of
     either side. If costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a
     plan [N, K].
 

@@ -65,7 +65,7 @@ def sinkhorn(
     averages `signal` [(S,) K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds
     them. With `is_careful`, a single plan with fixed marginals goes back to its best potentials
     where the error grows, and returns these in the end. With `is_partial`, the last row and column
-    are dummies, which may take all the mass: then the error stays as it is while potentials travel,
+    are dummies that may take all the mass: then the error stays as it is while potentials travel,
     and steps become longer.
     """
     q = kernel.log2_q.exp2()

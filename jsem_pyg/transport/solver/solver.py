@@ -70,7 +70,7 @@ def gromov_wasserstein(
         marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target
             points may get any mass, up to a penalty `rho` KL(c | q). "unbalanced": source points as
             well, with `rho` KL(r | p). "partial": a total of `mass` is sent, no
-            more than p from a point and q to a point, which are 1 / min(N, K) by default: so with
+            more than p from a point and q to a point, by default 1 / min(N, K): so with
             ``mass=1`` every point of the smaller side finds partners, and others stay alone.
         rho: the penalty, as a share of the critical temperature, or absolute; 0 is none.
         mass: what is sent in partial transport, at most the sums of p and of q.
