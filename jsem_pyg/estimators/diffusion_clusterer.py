@@ -39,7 +39,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     :class:`~jsem_pyg.nn.DiffusionClassifier` to the graph (:func:`~jsem_pyg.training.fit`): it
     finds clusters that overlap, such as clusters of embeddings. Spectral clustering (k-means of the
     smoothest modes of the graph, :func:`~jsem_pyg.diffusion.low_modes`) finds clusters of any
-    shape that lie apart, and needs no more than one column. It is kept where self-training loses
+    shape that lie apart, and needs no more than one column. It is kept if self-training loses
     clusters, if its modularity is at least 0.01 higher, or if much less weight lies between
     its clusters.
 

@@ -26,8 +26,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     (:func:`~jsem_pyg.training.fit`): a linear classifier learns the known labels, its
     probabilities diffuse, and it learns again from the result. Random walks that restart at the
     labels follow the edges alone, as scikit-learn's `LabelSpreading` does: they find classes of any
-    shape, and need no more than one column. They are kept where their modularity is at least 0.01
-    higher, or where much less weight lies between their classes.
+    shape, and need no more than one column. They are kept if their modularity is at least 0.01
+    higher, or if much less weight lies between their classes.
 
     A point without a path to any label has the shares of the classes among the labels.
 
@@ -52,7 +52,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     Attributes:
         classes_: [C] the classes, sorted.
         transduction_: [N] the class of each fitted point: its label, if it has one.
-        label_distributions_: [N, C] how probable each class is for it; certain where it has a
+        label_distributions_: [N, C] how probable each class is for it; certain if it has a
             label.
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.

@@ -44,7 +44,7 @@ class DiffusionClassifier(torch.nn.Module):
     classes do not swallow small ones, and brings the sum of each row back to one.
 
     In training mode a call uses its own centre and class means, in evaluation mode the means of
-    training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
+    the training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
     then depend on its own component of the graph, not on other nodes in the call. As in
     :class:`torch.nn.BatchNorm1d`, a call in training mode that is interrupted counts in the means
     that it had reached; :func:`~jsem_pyg.training.fit` takes that back.

@@ -58,7 +58,7 @@ class GeodesicCost:
         k: neighbours of each point, if a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
         tol: fewer columns may have a relative error that is larger by this.
-        seed: of where the landmarks begin, and of the nodes that the error is estimated from.
+        seed: chooses the first landmark, and the nodes that the error is estimated from.
 
     Source: de Silva and Tenenbaum, "Sparse multidimensional scaling using landmark points",
     Stanford University, 2004; Tenenbaum, de Silva and Langford, "A global geometric framework for

@@ -1,6 +1,6 @@
 r"""The probability that partners are right, from the edges around them.
 
-Any search matches many edges of two graphs that have nothing in common: two thirds, where nodes
+Any search matches many edges of two graphs that have nothing in common: two thirds, if nodes
 have few neighbours. So a matched edge is weak evidence. Stronger is whether a pair follows from
 others: the partners of some nodes are kept, and the node of the target that most edges from these
 lead to is compared with the partner. Twins (nodes with the very same neighbours) share the

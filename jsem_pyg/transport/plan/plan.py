@@ -42,7 +42,7 @@ class Plan:
         target: [K, s] the same of the other side.
         confidence_model: what computes :attr:`confidence` of a plan; None if nothing does.
         dtype: the type of the tensors that the methods return; None for the type of the scores,
-            float64 where float32 would not resolve them.
+            float64 if float32 would not resolve them.
     """
 
     scores: Scores

@@ -63,7 +63,7 @@ def sampled_gromov_wasserstein(
         seed: of the draws.
 
     Returns:
-        The plan, in the type of the costs. Its cost is exact, except where a side has more points
+        The plan, in the type of the costs. Its cost is exact, unless a side has more points
         than the twentyfold of `num_anchors` and is a :class:`ColumnCost`, or has more than 2^13:
         then it is estimated from as many pairs.
 

@@ -32,7 +32,7 @@ _FAST = 0.2  # of the error before: there is no need for second derivatives
 def newton(kernel: Kernel, psi: Tensor, tol: float, is_careful: bool) -> Tensor:
     """Find column potentials [S, K] in bits that miss the masses of columns by at most `tol`.
 
-    It begins at `psi`; where that leads nowhere, a careful search begins again, at a warm
+    It begins at `psi`; if that leads nowhere, a careful search begins again, at a warm
     temperature, and cools.
     """
     score = math.log(2) * (kernel.u.double() @ kernel.v.double().mT)

@@ -77,7 +77,7 @@ def gromov_wasserstein(
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
-            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" where
+            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" if
             one side has no more than three dimensions.
         tol: of the marginal error `sum |c - q|`, and of the relative change of a solution in a
             step.
