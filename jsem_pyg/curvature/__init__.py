@@ -1,9 +1,9 @@
 """Stage 3: edges -> a few numbers per edge.
 
-:func:`forman_curvature` is the discrete curvature of an edge, which separates bridges between
+:func:`forman_curvature` is the discrete curvature of an edge. It separates bridges between
 clusters from edges inside; :func:`jaccard_overlap` is the share of neighbours that its ends have in
-common. :func:`robust_standardize` brings them to a common scale, which a :class:`Standardizer`
-remembers for graphs to come.
+common. :func:`robust_standardize` brings them to a common scale, and a :class:`Standardizer`
+keeps that scale for later graphs.
 """
 
 from .edge_geometry import jaccard_overlap

@@ -20,7 +20,7 @@ def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None =
     Args:
         edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
             twice.
-        num_nodes: N; the largest index + 1 where it is None.
+        num_nodes: N; the largest index + 1 if it is None.
 
     Returns:
         [E] numbers in [0, 1), of torch's default type, the same in both directions.

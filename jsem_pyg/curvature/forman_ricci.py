@@ -33,8 +33,8 @@ def forman_curvature(
 
     with the common neighbours :math:`\Delta` of i and j, the squares :math:`\square` without
     diagonals on the edge and their degeneracy :math:`\gamma_{max}`; F_bal ignores weights and is
-    zero where the smaller degree is one. All are computed in float64. F_aug depends on the unit of
-    the weights, which it squares: they should be of order one, as those of a neighbour graph are.
+    zero if the smaller degree is one. All are computed in float64. F_aug depends on the unit of
+    the weights, which it squares: they should be of order one, as in a neighbour graph.
 
     The curvature of a graph on a GPU is computed on the CPU. Time grows with the number of edges
     times the arboricity of the graph, for the balanced form with the number of squares; memory with

@@ -53,7 +53,7 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
 
 
 class Standardizer:
-    """Standardises columns, and remembers how, so that values to come are scaled the same way.
+    """Standardises columns, and keeps the scale, so that later values are scaled the same way.
 
     It remembers the median and the spread of each column, see :func:`robust_standardize`; a column
     that was constant becomes zero for ever.
@@ -68,7 +68,7 @@ class Standardizer:
         self.scale: tuple[Tensor, Tensor] | None = None  # median and spread, [] or [F] each
 
     def fit(self, values: Tensor) -> Self:
-        """Remember the scale of `values` [E] or [E, F], each column by itself; forget any other.
+        """Find and keep the scale of `values` [E] or [E, F], column by column; forget any other.
 
         Raises:
             TypeError: if `values` is not a floating-point tensor.
@@ -139,7 +139,7 @@ def _median_and_spread(values: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _median(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
-    """Compute the median of each group: of an even number, the mean of the two middle values."""
+    """Compute the median of each group: the middle value, or the mean of the two middle ones."""
     ordered = values[group_order(values, None if count.numel() == 1 else group)]
     start = group_starts(group, count.numel())[:-1]
     last = values.numel() - 1  # an empty group may begin behind the end; its median is never used

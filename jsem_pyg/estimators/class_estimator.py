@@ -18,7 +18,7 @@ class ClassEstimator(NeighborEstimator):
     """An estimator of class probabilities, with labels or without."""
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities [M, C] of points [M, D], each by itself.
+        """Compute class probabilities [M, C] of points [M, D], one by one.
 
         Raises:
             ValueError: if X does not fit to what was fitted.
@@ -36,7 +36,7 @@ class ClassEstimator(NeighborEstimator):
         return keep_known(self._field.p, labels).argmax(-1)
 
     def _take_instead(self, p: Tensor) -> None:
-        """Replace the trained probabilities by others [N, C], which were found along the edges."""
+        """Replace the trained probabilities by others [N, C], found along the edges."""
         self._model.isotropic.time.set(self._times[0])
         self._diffuse(self._model, p.to(self._q), by_graph=True)
 

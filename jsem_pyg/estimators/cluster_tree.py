@@ -1,4 +1,4 @@
-"""Merge the clusters of a graph: clusterings into every number of clusters."""
+"""Merges the clusters of a graph into every number of clusters."""
 
 from typing import Any, NamedTuple
 
@@ -31,9 +31,9 @@ class ClusterTree:
     two by two; the pair between which the most heat passes, compared with chance, goes first:
 
     .. math::
-        a_{cd} = \frac{1}{m_c m_d} \sum_{i \in c, j \in d} \sqrt{p_i p_j} \, (e^{-t L})_{ij}
+        a_{cd} = \frac{1}{m_c m_d} \sum_{i \in c, j \in d} \sqrt{p_i p_j} \, (e^{-t L})_{ij}.
 
-    where p_i is the node's share of all edge weights, :math:`m_c` is the cluster's share, and
+    Here p_i is the node's share of all edge weights, :math:`m_c` is the cluster's share, and
     t = 5. The affinity of a union is the mean of its parts, as in average linkage: what is merged
     is nested.
 
@@ -46,7 +46,7 @@ class ClusterTree:
     Attributes:
         levels: first the one that the clusterer has taken, then the others by persistence.
         linkage: [K - 1, 4] the merges of the finest clusters, as SciPy has them: two clusters, a
-            height in (0, 1] (1 / (1 + a): 1/2 where heat passes as by chance, 1 where none does),
+            height in (0, 1] (1 / (1 + a): 1/2 if heat passes as by chance, 1 if none does),
             and the number of leaves. `scipy.cluster.hierarchy.dendrogram` draws it.
         finest: [N] the clusters that it merges, the leaves.
 
@@ -116,7 +116,7 @@ class ClusterTree:
         """Merge any clustering of these points, such as the topics of BERTopic.
 
         Args:
-            labels: [N] integers, each of 0, 1, ..., K - 1 at some point.
+            labels: [N] integers; every number 0, 1, ..., K - 1 belongs to some point.
 
         Returns:
             [K - 1, 4] the merges in SciPy's form, see `linkage`.
@@ -182,9 +182,9 @@ def _merge(
 def _heat_between(
     labels: Tensor, structure: GraphStructure, weight: Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The heat [K, K] that passes between clusters, and the share [K] of all weights that each has.
+    """Compute the heat [K, K] that passes between clusters, and their shares [K] of all weights.
 
-    Heat that passes in the time t is the product of what two clusters have reached after half of
+    Heat that passes in the time t is the product of the heat of two clusters after half of
     it.
     """
     weight = weight.double()

@@ -1,4 +1,4 @@
-"""Choose a metric and scales for columns of numbers, which may have different units."""
+"""Chooses a metric and scales for columns of numbers that may have different units."""
 
 import logging
 import math
@@ -40,7 +40,7 @@ def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
 
 
 def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | None:
-    """Return what to divide the columns of x [N, D] by, [D], or None.
+    """Choose the divisors [D] of the columns of x [N, D], or None.
 
     "auto" is "robust" under "l2" if the columns have different units: neighbouring values of one
     lie thirty times farther apart than neighbouring values of another. Whole columns may differ by
@@ -57,7 +57,7 @@ def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | 
 
 
 def _units_differ(x: np.ndarray) -> bool:
-    """Tell whether columns of x [N, D] are in different units, wherever zero and the groups lie."""
+    """Return True if the columns of x [N, D] have different units, whatever zeros and groups."""
     unit = spread(x, robust=False)
     x = (x - np.median(x, axis=0)) / unit
     x, unit = x[:, x.std(0) > 0], unit[x.std(0) > 0]
@@ -72,7 +72,7 @@ def _units_differ(x: np.ndarray) -> bool:
 
 
 def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
-    """The spread [D] of columns, > 0: interquartile range over 1.35, or standard deviation.
+    """Compute the spread [D] > 0 of columns: interquartile range over 1.35, or deviation.
 
     It is one for a column whose entries differ by rounding only.
     """
@@ -92,7 +92,7 @@ def name_by_columns(
     columns: Sequence[str],
     is_category: np.ndarray | None = None,
 ) -> list[str]:
-    """Name each cluster by the columns whose median is far from that of all rows.
+    """Name each cluster by the columns whose median is far from the median of all rows.
 
     Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
     Of categories, columns of zeros and ones, the mean and the standard deviation count.

@@ -37,16 +37,16 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
     Two clusterings are made, and the better one is kept. Self-training fits a
     :class:`~jsem_pyg.nn.DiffusionClassifier` to the graph (:func:`~jsem_pyg.training.fit`): it
-    finds clusters that overlap, such as those of embeddings. Spectral clustering (k-means of the
+    finds clusters that overlap, such as clusters of embeddings. Spectral clustering (k-means of the
     smoothest modes of the graph, :func:`~jsem_pyg.diffusion.low_modes`) finds clusters of any
-    shape that lie apart, and needs no more than one column. It is kept where self-training loses
-    clusters, where its modularity is at least 0.01 higher, or where much less weight lies between
+    shape that lie apart, and needs no more than one column. It is kept if self-training loses
+    clusters, if its modularity is at least 0.01 higher, or if much less weight lies between
     its clusters.
 
     New points do not change what was fitted, nor each other. A point that is equal to a fitted one
-    has its probabilities, those of the first of several. Any other point is joined to its nearest
-    fitted points: it begins with its own class (self-training) or with the mean of its neighbours
-    (spectral clustering), and receives their diffused probabilities.
+    has its probabilities; among several equal ones the first counts. Any other point is joined to
+    its nearest fitted points: it begins with its own class (self-training) or with the mean of its
+    neighbours (spectral clustering), and receives their diffused probabilities.
 
     A shift of the columns changes nothing, nor does a turn, unless columns are scaled.
 
@@ -55,7 +55,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             clusters the number with the highest score: heat stays inside the clusters, and a
             classifier predicts them from the features alone
             (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
-            well, see `tree_`. Where you know the number, pass it.
+            well, see `tree_`. If you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
         scale: what columns are divided by: "robust", "standard", None or "auto", see there.
@@ -191,25 +191,25 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.probabilities_ = self._of_nodes.numpy().copy()
 
     def _of_clusters(self, p: Tensor) -> Tensor:
-        """The probabilities [N, n_clusters_] of clusters that have points."""
+        """Keep the probabilities [N, n_clusters_] of clusters that have points."""
         return p if len(self._classes) == p.size(1) else normalize_rows(p[:, self._classes])
 
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         return self._of_clusters(super()._at(x, neighbor, weight))
 
     def cut(self, n_clusters: int | None = None, *, min_size: int | None = None) -> np.ndarray:
-        """Cut the tree into clusters [N] of another number or size: :meth:`ClusterTree.cut`."""
+        """Return clusters [N] of another number or size: :meth:`ClusterTree.cut`."""
         check_is_fitted(self)
         return self.tree_.cut(n_clusters, min_size=min_size)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable cluster [M] of each point [M, D], by itself."""
+        """Return the most probable cluster [M] of each point [M, D], one by one."""
         return self.predict_proba(X).argmax(1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was fitted to one file of tensors and plain values, with a hash of all.
 
-        Unlike a pickle, it executes nothing where it is read.
+        Unlike a pickle, it executes nothing when it is read.
 
         Args:
             path: the file; an existing one is replaced in one step.

@@ -19,22 +19,22 @@ logger = logging.getLogger(__name__)
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
-    """Classifies points of which only a few have labels; -1 stands for no label.
+    """Classifies points when only a few have labels; -1 stands for no label.
 
     Labels spread over the graph of nearest neighbours in two ways, and the better one is kept.
     Self-training fits a :class:`~jsem_pyg.nn.DiffusionClassifier`
     (:func:`~jsem_pyg.training.fit`): a linear classifier learns the known labels, its
     probabilities diffuse, and it learns again from the result. Random walks that restart at the
     labels follow the edges alone, as scikit-learn's `LabelSpreading` does: they find classes of any
-    shape, and need no more than one column. They are kept where their modularity is at least 0.01
-    higher, or where much less weight lies between their classes.
+    shape, and need no more than one column. They are kept if their modularity is at least 0.01
+    higher, or if much less weight lies between their classes.
 
-    A point that no label reaches along neighbours has the shares of the classes among the labels.
+    A point without a path to any label has the shares of the classes among the labels.
 
     New points do not change what was fitted, nor each other. A point that is equal to a fitted one
-    has its probabilities, those of the first of several. Any other point is joined to its nearest
-    fitted points: it begins with its own class (self-training) or with the mean of its neighbours
-    (random walks), and receives their diffused probabilities.
+    has its probabilities; among several equal ones the first counts. Any other point is joined to
+    its nearest fitted points: it begins with its own class (self-training) or with the mean of its
+    neighbours (random walks), and receives their diffused probabilities.
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
@@ -51,8 +51,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     Attributes:
         classes_: [C] the classes, sorted.
-        transduction_: [N] the class of each fitted point: its label, where it has one.
-        label_distributions_: [N, C] how probable each class is for it; certain where it has a
+        transduction_: [N] the class of each fitted point: its label, if it has one.
+        label_distributions_: [N, C] how probable each class is for it; certain if it has a
             label.
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
@@ -82,7 +82,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
-            y: [N] labels of any kind, -1 where there is none. In an array of strings every label
+            y: [N] labels of any kind, -1 for none. In an array of strings every label
                 counts as known; with strings and -1, pass a list, or an array of dtype object.
 
         Raises:
@@ -110,7 +110,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class [M] of each point [M, D], by itself."""
+        """Return the most probable class [M] of each point [M, D], one by one."""
         likeliest = self.predict_proba(X).argmax(1)
         return self.classes_[likeliest]
 
@@ -120,12 +120,12 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         return self._or_shares(reached, super()._at(x, neighbor, weight))
 
     def _or_shares(self, reached: Tensor, p: Tensor) -> Tensor:
-        """Probabilities [N, C] where a label reaches [N]; elsewhere the shares of the labels."""
+        """Return p [N, C] for nodes with heat of a label; for others the shares of the labels."""
         return torch.where(reached[:, None], p, self._shares.to(p))
 
 
 def _as_labels(y: Any) -> Any:
-    """Labels of one kind as they are; text beside the number -1 as an array of objects.
+    """Return labels of one kind as they are, and text with the number -1 as objects.
 
     NumPy would make text of -1 there, and scikit-learn floats of pandas' nullable integers.
 
@@ -148,7 +148,7 @@ def _as_labels(y: Any) -> Any:
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:
-    """Mask [N] of the labels that are not -1.
+    """Return a mask [N] of the labels that are not -1.
 
     Raises:
         ValueError: if these are no classes, or none is known.

@@ -125,6 +125,6 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         return self
 
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """The modes [m, C] at new points; zero at a point without neighbours."""
+        """Compute the modes [m, C] at new points; zero at a point without neighbours."""
         share = weight / weight.sum(1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
         return (share.unsqueeze(-1) * self._of_nodes[neighbor]).sum(1) / self._step

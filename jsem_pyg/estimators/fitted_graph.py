@@ -21,8 +21,8 @@ class FittedGraph:
 
     Args:
         x: [N, D] the points.
-        k: neighbours of each; at most half of the others, since a graph in which all are joined
-            has no structure.
+        k: neighbours of each point; at most half of the others, since a graph that joins all
+            points has no structure.
         metric: "cosine" or "l2".
         kernel: how distances become weights, see :func:`jsem_pyg.neighbors.knn_graph`.
         seed: of an approximate search.
@@ -73,7 +73,7 @@ class FittedGraph:
         return found
 
     def _links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
-        """The neighbours [m, k] of new points, among the fitted ones, and their weights [m, k]."""
+        """Find the fitted neighbours [m, k] of new points, and the weights [m, k]."""
         joined = self._has_direction(x_new)
         neighbor = torch.zeros(len(x_new), self.k, dtype=torch.int64)
         weight = x_new.new_zeros(len(x_new), self.k)
@@ -87,6 +87,6 @@ class FittedGraph:
 
 
 def _digests(x: Tensor) -> list[bytes]:
-    """A hash of each row [N, D]; equal rows have the same."""
+    """Hash each row [N, D]; equal rows have equal hashes."""
     rows = (x + 0.0).contiguous().numpy()  # -0 becomes 0
     return [blake2b(row, digest_size=16).digest() for row in rows]

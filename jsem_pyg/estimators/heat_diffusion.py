@@ -18,19 +18,19 @@ _NORMALIZATION = "rw"  # takes means, of whatever degree
 class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
     r"""Smooths points along their neighbour graph: :math:`e^{-t \mathbf{L}} \mathbf{X}`.
 
-    Every point becomes a mean of the points that heat reaches from it in the time t, itself and its
+    Every point becomes a mean of the points from which heat comes in the time t, itself and its
     neighbours first; noise goes, clusters draw together. The columns are those of X.
 
     New points do not change what was fitted, nor each other. One that is equal to a fitted point
-    becomes what that became, or the first of several: equal rows are nodes of their own, which may
-    have other neighbours. Any other, x, is joined to its k nearest fitted points with the weights
+    becomes what that point became; among several equal ones the first counts, since they may have
+    other neighbours. Any other point x is joined to its k nearest fitted points with the weights
     w_j that the graph's kernel gives, receives their heat for the same time, and becomes
 
     .. math::
         e^{-t} \, \mathbf{x} + \sum_j \frac{w_j}{\sum_i w_i} \int_0^t e^{-(t - s)} \,
-        \mathbf{y}_j(s) \, ds
+        \mathbf{y}_j(s) \, ds.
 
-    where :math:`\mathbf{y}_j(s)` is what its neighbour j has become after the time s. This is exact
+    Here :math:`\mathbf{y}_j(s)` is what its neighbour j has become after the time s. This is exact
     heat on the graph with x and edges that lead to it; for t = 0 it is x. L is the random walk's
     Laplacian, :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`.
 
@@ -98,13 +98,13 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
         return self._field.at(x, neighbor, weight)
 
     def _columns(self, result: Tensor) -> np.ndarray:
-        """Columns in the units of X: heat flows in each column by itself, whatever its unit."""
+        """Keep the units of X: heat flows in each column by itself, whatever its unit."""
         if self.scale_ is not None:
             result = result * torch.from_numpy(self.scale_).to(result.dtype)
         return result.numpy()
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns: those of X, or of the components that it was reduced to."""
+        """Return the names of the columns of X, or of the components that it was reduced to."""
         check_is_fitted(self)
         if self.reducer_ is not None:
             return self.reducer_.get_feature_names_out(input_features)

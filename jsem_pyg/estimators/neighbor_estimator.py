@@ -35,7 +35,7 @@ _FEW = 5_000  # points, for which several threads would only wait for each other
 
 @contextmanager
 def limit_threads(n_jobs: int | None, num_points: int) -> Iterator[None]:
-    """Use `n_jobs` threads; for None one up to 5,000 points, and else what the libraries take."""
+    """Use `n_jobs` threads; for None, one up to 5,000 points, or else the libraries' own number."""
     if n_jobs is None and num_points > _FEW:
         yield
         return
@@ -105,7 +105,7 @@ class NeighborEstimator(BaseEstimator):
         return y
 
     def _evaluate(self, X: Any) -> Tensor:
-        """The results [M, C] at points [M, D], fitted or new; each depends on its own row only."""
+        """Return the results [M, C] at points [M, D]; a result depends on its own row only."""
         check_is_fitted(self)
         check_unmasked("X", X)
         x = self._read(validate_data(self, X, reset=False, **_READING))
@@ -113,15 +113,15 @@ class NeighborEstimator(BaseEstimator):
             return self._graph.evaluate(x, self._of_nodes, self._at)
 
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """The results [M, C] at new points, by their neighbours [M, k] and weights [M, k]."""
+        """Compute the results [M, C] at new points, by neighbours [M, k] and weights [M, k]."""
         raise NotImplementedError
 
     def _read(self, X: Any) -> Tensor:
-        """Points [M, D] as the fitted graph has them: reduced, scaled, and of its type."""
+        """Read points [M, D] as the fitted graph has them: reduced, scaled, and of its type."""
         return self._scaled(self._to_tensor(X, self._graph.graph.x.dtype))
 
     def _to_tensor(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
-        """A copy of X, or of its components if X was reduced."""
+        """Copy X, or its components if X was reduced."""
         if self.reducer_ is not None:
             # Always as sparse rows in order: the same row then has the same sum.
             X = self.reducer_.transform(
@@ -154,7 +154,7 @@ class NeighborEstimator(BaseEstimator):
 
     @contextmanager
     def _threads(self, X: Any) -> Iterator[None]:
-        """A region with the threads that `n_jobs` allows for the rows of X, and no autocast."""
+        """Allow only the threads that `n_jobs` means for the rows of X, and no autocast."""
         shape = getattr(X, "shape", None) or (len(X) if isinstance(X, Sized) else 0,)
         with limit_threads(self.n_jobs, shape[0]), full_precision(torch.device("cpu")):
             yield

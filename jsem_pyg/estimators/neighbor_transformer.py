@@ -23,7 +23,7 @@ class NeighborTransformer(TransformerMixin, NeighborEstimator):
         return self.embedding_.copy()
 
     def transform(self, X: Any) -> np.ndarray:
-        """Compute the new columns of points [M, D], each placed in the fitted graph by itself.
+        """Compute the new columns of points [M, D], placed in the fitted graph one by one.
 
         Raises:
             ValueError: if X does not fit to what was fitted.
@@ -31,7 +31,7 @@ class NeighborTransformer(TransformerMixin, NeighborEstimator):
         return self._columns(self._evaluate(X))
 
     def _end_fit(self, of_nodes: Tensor) -> None:
-        """Keep what the fitted points became."""
+        """Keep the new columns of the fitted points."""
         self._of_nodes = of_nodes
         self.embedding_ = self._columns(of_nodes).copy()  # users may change it
         self._is_fitted = True

@@ -100,7 +100,7 @@ def clustering_scores(
         y: [N] integer labels; only their being equal or different counts.
         num_clusters: number of clusters; the number of distinct labels by default.
         seeds: the seeds of the runs, or their number n for seeds 0..n-1.
-        n_init: restarts within a run, of which k-means keeps the one with the lowest inertia.
+        n_init: restarts within a run; k-means keeps the one with the lowest inertia.
         normalize: scale rows to unit length first, so that k-means follows the cosine, as suits
             text embeddings. Zero rows stay zero.
 
@@ -133,7 +133,7 @@ def clustering_scores(
 
 
 def as_points(x: Any, normalize: bool) -> np.ndarray:
-    """Points [N, D] as k-means takes them."""
+    """Read points [N, D] as k-means takes them."""
     points = as_tensor("x", x).detach().cpu()
     check_points("x", points)
     if points.dtype != torch.float64:
@@ -164,7 +164,7 @@ def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
 
 
 def kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:
-    """The cluster [N] of each point; logged where there are fewer than `num_clusters`."""
+    """Find the cluster [N] of each point; log if there are fewer than `num_clusters`."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

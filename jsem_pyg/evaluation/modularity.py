@@ -10,7 +10,7 @@ _CHUNK = 1 << 22
 
 
 def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
-    r"""The share of edge weight inside clusters, less the share expected by chance.
+    r"""Compute the share of edge weight inside clusters, less the share expected by chance.
 
     .. math::
         \sum_c \left( \frac{w_c}{w} - \left( \frac{d_c}{w} \right)^2 \right)
@@ -48,21 +48,21 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
 
 
 def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
-    """The modularity, of both directions of every edge and arguments that were checked before."""
+    """Compute the modularity, of both directions of every edge and checked arguments."""
     return cut_and_modularity(edge_index, edge_weight, labels)[1]
 
 
 def cut_and_modularity(
     edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor
 ) -> tuple[float, float]:
-    """The share of weight between clusters, and the modularity, as in `modularity_of`."""
+    """Compute the share of weight between clusters, and the modularity, as `modularity_of`."""
     inside, degree = _sums(edge_index, edge_weight, labels)
     cut = 1 - inside / degree.sum() if degree.sum() > 0 else 0
     return float(cut), _modularity(inside, degree)
 
 
 def _sums(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The weight inside clusters, 0-d, and of the edges that start in each [C], float64."""
+    """Sum the weight inside clusters, 0-d, and from every cluster [C], in float64."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     edge_weight = edge_weight.detach()

@@ -1,4 +1,4 @@
-"""A clustering against labels: ARI, NMI and matched accuracy."""
+"""Compares a clustering with labels: ARI, NMI and matched accuracy."""
 
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ def as_labels(name: str, y: Any, num_points: int | None = None) -> np.ndarray:
 
 
 def _matched_accuracy(labels: np.ndarray, clusters: np.ndarray) -> float:
-    """Share of points in the cluster matched to their class; surplus clusters match nothing."""
+    """Compute the share of points in the cluster matched to their class; others match nothing."""
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
 

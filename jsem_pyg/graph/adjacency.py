@@ -2,7 +2,7 @@
 
 The rows of an `edge_index` are the sources of messages. The sparse forms follow PyG's convention:
 they hold the *transposed* adjacency, so that their rows are the targets. Their entries are the
-edges, in their own (row-major or column-major) order, which is therefore the order that `edge_attr`
+edges, in their own (row-major or column-major) order; so this is also the order that `edge_attr`
 has to follow.
 """
 
@@ -26,7 +26,7 @@ class Adjacency(NamedTuple):
     rows_are_targets: bool
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The target [E] and the source [E] of every edge."""
+        """Return the target [E] and the source [E] of every edge."""
         return (self.row, self.col) if self.rows_are_targets else (self.col, self.row)
 
 

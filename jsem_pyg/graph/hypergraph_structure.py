@@ -116,7 +116,7 @@ class HypergraphStructure(Prepared):
     @cached_property
     @lasting
     def pairs(self) -> MemberPairs:
-        """Every pair of members of a hyperedge: num_pairs of them, so only where these are few."""
+        """Every pair of members of a hyperedge: num_pairs of them, so only if these are few."""
         csr, order = self.transpose
         pointer, hyperedge, node = csr.rowptr, csr.row, csr.col
         multiplicity = self.multiplicity[order].double()

@@ -24,7 +24,7 @@ class Prepared(ABC):
     _passed: frozenset[str] = frozenset()  # names of values that have passed a check
 
     def check_once(self, name: str, values: Tensor, check: Callable[[Tensor], None]) -> None:
-        """Call `check(values)`; on a GPU, where it has to wait, only until one has passed."""
+        """Call `check(values)`; on a GPU, only until one has passed, since it has to wait."""
         if values.device.type != "cpu" and name in self._passed:
             return
         check(values)
@@ -50,7 +50,7 @@ class Memory:
 
     Args:
         size: how many results.
-        by_entries: compare tensors entry by entry instead, which costs a copy of them.
+        by_entries: compare tensors entry by entry instead; this keeps a copy of them.
     """
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:

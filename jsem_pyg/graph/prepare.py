@@ -36,7 +36,7 @@ class GraphReader:
     def recall(self, given: tuple[Any, ...], make: Callable[[], T], *context: Any) -> T:
         """Return the structure that `make()` prepares of what was given, or the one remembered.
 
-        With anything but dense tensors `make` is called, which refuses it.
+        With anything but dense tensors `make` is called; it refuses them.
         """
         if all(isinstance(each, Tensor) and each.layout == torch.strided for each in given):
             return self._structures.recall(given, make, *context)
@@ -60,7 +60,7 @@ class GraphReader:
         values: Tensor,
         check: Callable[[Tensor], None],
     ) -> None:
-        """Raise unless values that belong to the signal x pass a check, now or before."""
+        """Raise unless values for the signal x pass a check; the same values are checked once."""
 
         def recall(values: Tensor) -> None:
             self._checked.recall((values,), lambda: check(values), structure, name)
@@ -77,7 +77,7 @@ class GraphReader:
     ) -> tuple[GraphRows, Tensor | None]:
         """Prepare the graph of a signal [..., N, D]; check it, weights [E], features [E, F].
 
-        Returns the structure, and the weights, which a sparse tensor may bring; None: ones.
+        Returns the structure, and the weights, perhaps from a sparse tensor; None: ones.
 
         Raises:
             ValueError: if the graph is malformed, or sizes, devices or values do not fit.
@@ -119,7 +119,7 @@ class GraphReader:
 def read_edges(
     edge_index: Any, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Adjacency, Tensor | None]:
-    """Read any form of graph as edges and weights, for compiled code, which cannot prepare it.
+    """Read any form of graph as edges and weights, for compiled code: it cannot prepare a graph.
 
     Raises:
         NotImplementedError: if these are rows of one process among others.
@@ -136,7 +136,7 @@ def read_edges(
 
 
 def choose_weight(stored: Tensor | None, given: Tensor | None) -> Tensor | None:
-    """Return the weights that a sparse tensor stores, or the weights that are given beside it."""
+    """Return the weights that a sparse tensor stores, or else the given ones."""
     if stored is not None and given is not None:
         raise ValueError(
             "Expected 'edge_weight' to be None where the sparse 'edge_index' has values already "

@@ -18,7 +18,7 @@ def read_hypergraph(
     weight: Tensor | None = None,
     num_hyperedges: int | None = None,
 ) -> tuple[HypergraphStructure, Tensor | None]:
-    """Prepare the hypergraph of a signal, unless it is, and check the signal and the weights.
+    """Prepare the hypergraph of a signal, and check the signal and the weights.
 
     Of a `HyperGraphData` are read: `edge_index` (the memberships), `edge_weight` (of hyperedges, if
     there are any and none are given), and `num_hyperedges`, if it is set.
@@ -73,7 +73,7 @@ def _check_sizes(
 
 
 def _count_hyperedges(data: HyperGraphData, given: int | None) -> int | None:
-    """Count the hyperedges by any attribute: PyG itself forgets empty ones at the end."""
+    """Count the hyperedges by their attributes: PyG itself forgets empty ones at the end."""
     if given is not None:
         return given
     stored = data.get("num_hyperedges")
@@ -84,10 +84,10 @@ def _count_hyperedges(data: HyperGraphData, given: int | None) -> int | None:
 
 
 def _check_batch(data: HyperGraphData) -> None:
-    """Raise if a `Batch` numbered nodes or hyperedges otherwise than its features are stacked.
+    """Raise if a `Batch` numbers nodes or hyperedges in another way than it stacks features.
 
     PyG counts the hyperedges of each hypergraph as the largest number in use, and the nodes too
-    where both counts agree: an empty hyperedge or an isolated node at the end shifts what follows.
+    if both counts agree: an empty hyperedge or an isolated node at the end shifts what follows.
     """
     increments = getattr(data, "_inc_dict", {}).get("edge_index")
     if increments is None:
@@ -105,7 +105,7 @@ def _check_batch(data: HyperGraphData) -> None:
 
 
 def _check_starts(what: str, numbered: Tensor, stacked: Tensor | None) -> None:
-    """Raise unless every hypergraph's numbers start where its features do."""
+    """Raise unless every hypergraph's numbers start at its first row of features."""
     if stacked is not None and not torch.equal(numbered, stacked):
         raise ValueError(
             f"Expected a batch that numbers {what} as it stacks their features (got hypergraphs "

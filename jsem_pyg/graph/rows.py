@@ -1,7 +1,7 @@
 """Holds rows of a graph's matrix, all or a part of them. Operators are made of them.
 
 A :class:`~jsem_pyg.graph.GraphStructure` holds all rows.
-`jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:
+`jsem_pyg.partition.DistributedGraph` holds a block of them; columns may belong to nodes elsewhere:
 what belongs to nodes elsewhere is fetched, and its gradient sent back. The Laplacian is written for
 both at once, and so is everything that leads there: whatever differs is a method here.
 """
@@ -20,8 +20,8 @@ from .memory import Prepared
 class GraphRows(Prepared):
     """Abstract: rows of an undirected graph's matrix, prepared and checked once.
 
-    Entries of the matrix lie in *slots*. Numbers of nodes are those of the rows; `spread` brings
-    them to all nodes that a column may be.
+    Entries of the matrix lie in *slots*. Numbers of nodes belong to the rows; `spread` brings
+    them to all nodes that a column can stand for.
 
     Attributes:
         num_nodes: the number n of rows, and so of the nodes of a signal.
@@ -39,7 +39,7 @@ class GraphRows(Prepared):
 
     @cached_property
     def unweighted(self) -> dict[Any, Any]:
-        """What was computed of this graph without weights, by whoever computed it."""
+        """Results that depend on this graph alone, without weights; others keep them here."""
         return {}
 
     @property
@@ -92,7 +92,7 @@ class GraphRows(Prepared):
         return values.new_zeros(self.num_nodes).index_add(0, self.row, values)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Fetch numbers [n, ...] of these nodes for all nodes that a column may be."""
+        """Return numbers [n, ...] of these nodes for all nodes that a column can stand for."""
         return values
 
     def mean(self, values: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class SimplicialStructure(Prepared):
 
     Args:
         edge_index: [2, E] each edge once, in either orientation; or in both, as PyG's undirected
-            graphs have them, where the flow of (j, i) is that of (i, j) with the other sign.
+            graphs have them; then a flow has opposite signs for (i, j) and (j, i).
         num_nodes: the number N of nodes. None: as many as `edge_index` names.
         triangles: [3, F] the nodes of the triangles that are filled, in any order: a
             `torch_geometric.data.Data` may carry them as `face`. None: all triangles of the graph,
@@ -167,7 +167,7 @@ class SimplicialStructure(Prepared):
             )
 
     def check_flow(self, x: Tensor) -> None:
-        """Raise unless x [..., E, D] is finite, and opposite where both directions are columns."""
+        """Raise unless x [..., E, D] is finite, and opposite in both directions of an edge."""
         self.check_flow_shape(x)
         check_signal_range("x", x)
         if not self.has_both_directions:

@@ -114,7 +114,7 @@ class GraphStructure(GraphRows):
         return (row, col) if self._rows_are_targets else (col, row)
 
     def whole(self, purpose: str, remedy: str) -> "GraphStructure":
-        """Return this graph, which has all its rows."""
+        """Return this graph, since it has all its rows."""
         return self
 
     @cached_property
@@ -171,12 +171,12 @@ class GraphStructure(GraphRows):
         return values if self._order is None else values.index_select(0, self._order)
 
     def to_edges(self, slots: Tensor) -> Tensor:
-        """Read values [nnz] of the slots for the columns [E], which may share a slot."""
+        """Read values [nnz] of the slots for the columns [E]; columns may share a slot."""
         in_order = self._slot is None and self._order is None
         return slots if in_order else slots.index_select(0, self.slot)
 
     def share_among_edges(self, slots: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Share values [nnz] of the slots among their columns [E].
+        """Divide values [nnz] of the slots among their columns [E].
 
         Parts are as the weights [E] of the columns; equal without weights, or if these are zero.
         """

@@ -10,13 +10,13 @@ from ..nn import AnisotropicChebConv
 class AnisotropicGNN(BasicGNN):
     r"""Layers of :class:`~jsem_pyg.nn.AnisotropicChebConv`, in place of PyG's `GCN`.
 
-    Everything else is that of PyG's models: `act`, `norm`, `dropout`, `jk`, `trim_to_layer`.
+    Everything else is as in PyG's models: `act`, `norm`, `dropout`, `jk`, `trim_to_layer`.
 
     Args:
         in_channels (int): Size of each input sample, or :obj:`-1` to derive it from the first.
         hidden_channels (int): Size of each hidden sample.
         num_layers (int): Number of layers.
-        out_channels (int, optional): Size of each output sample; that of hidden ones if omitted.
+        out_channels (int, optional): Size of each output sample; the hidden size if omitted.
         **kwargs (optional): Of PyG's models, and of the layers: `edge_dim` (1 by default; 0 for a
             graph without edge features), `t`, `conductance`, `normalization`, `tol`, `backend`.
 

@@ -1,6 +1,6 @@
 """Layers and models with `save_pretrained`, `from_pretrained` and `push_to_hub` (extra ``[hub]``).
 
-Each is its namesake in :mod:`jsem_pyg.nn` or :mod:`jsem_pyg.models` with Hugging Face's
+A class is its namesake in :mod:`jsem_pyg.nn` or :mod:`jsem_pyg.models` with Hugging Face's
 `PyTorchModelHubMixin`: a folder of ``model.safetensors``, ``config.json`` (the arguments of the
 constructor) and a model card, ``README.md``. Nothing is pickled, and a folder needs no network. The
 header of the weights has the name of the class and a hash of weights and arguments, so that damage,
@@ -109,7 +109,7 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
         Raises:
             FileNotFoundError: if a file is missing.
             ValueError: if a file is damaged, belongs to others, or holds another class, or for
-                times `t`, which are among the weights.
+                times `t`: they are among the weights.
         """
         for name in {"t", "t_up"} & set(kwargs):
             raise ValueError(

@@ -55,7 +55,7 @@ SYMMETRIZATIONS = {"max": (_larger, 1), "mean": (_mean, 1), "mutual": (_larger, 
 
 
 def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = None) -> Tensor:
-    """Choose the width [N] of each node from its distances [N, k], which ascend in each row.
+    """Choose the width [N] of each node from its distances [N, k], ascending in each row.
 
     It is the median distance to the k-th neighbour, the same for all nodes of a graph, or, for
     "self_tuning", the node's own distance to its 7th neighbour, or the k-th if k < 7. A node

@@ -61,9 +61,9 @@ def knn_graph(
 ) -> tuple[Tensor, Tensor]:
     """Build the weighted k-nearest-neighbour graph of points, or of each graph of a batch.
 
-    Edges have both directions, are sorted by row and column, and their weights are the same number
-    in both. Every node has at least k neighbours unless ``symmetrize="mutual"``; in a graph of no
-    more than k points, which is logged as a warning, all are joined. A batch gives what its graphs
+    Edges have both directions, are sorted by row and column, and have the same weight in both.
+    Every node has at least k neighbours unless ``symmetrize="mutual"``; in a graph of no more
+    than k points, all are joined, with a warning in the log. A batch gives what its graphs
     give one by one. A graph is discrete, so no gradient flows back to `x`.
 
     An array of NumPy's, such as ``numpy.load(path, mmap_mode="r")``, stays where it is: its points
@@ -86,7 +86,7 @@ def knn_graph(
         connect: join the connected components by their shortest links, one fewer than there are
             components. A link gets the kernel's weight for its length. With Q points outside the
             largest component and Q N F > 2.5e11 (F >= 64) a link may be longer than the shortest.
-        batch: [N] the graph of each point, which need not be sorted; one graph if omitted.
+        batch: [N] the graph of each point, in any order; one graph if omitted.
         recall_target: in (0, 1], for approximate searches.
         seed: of what is random in approximate searches.
         progress: show a bar on long searches, if there is a terminal to show it in.

@@ -1,4 +1,4 @@
-"""Links components: finds the nearest point outside of each."""
+"""Finds the nearest point outside a component, to link components."""
 
 import torch
 from torch import Tensor
@@ -136,7 +136,7 @@ def _some_of_each(query: Tensor, label: Tensor, count: int) -> Tensor:
 def _improved(
     points: Points, label: Tensor, member: Tensor, outside: Outside, link: Tensor
 ) -> Tensor:
-    """Shorten the best link of each component from its ends, as long as that helps.
+    """Find shorter links from the ends of each component's best one, as long as that helps.
 
     `member` are all points of these components.
     """

@@ -96,7 +96,7 @@ def _small_components(label: Tensor, groups: Groups) -> Tensor:
 
 
 def _spanning_tree(pair: np.ndarray, num_components: int) -> Tensor:
-    """Choose, from links [2, M] sorted by length, those of a minimum spanning forest."""
+    """Choose the links of a minimum spanning forest, from links [2, M] sorted by length."""
     # Two components may have chosen links between them; the first is the shorter.
     key = pair.min(0) * num_components + pair.max(0)
     key, rank = np.unique(key, return_index=True)

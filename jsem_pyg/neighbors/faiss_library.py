@@ -1,4 +1,4 @@
-"""Where Faiss is imported, on first use: that takes long."""
+"""Imports Faiss on first use, since that takes long."""
 
 from functools import cache
 from typing import Any

@@ -30,7 +30,7 @@ class Groups(NamedTuple):
         return self.start.diff()
 
     def nodes(self, graph: int) -> Tensor:
-        """The points of one graph, ascending."""
+        """Return the points of one graph, ascending."""
         return self.order[self.start[graph] : self.start[graph + 1]]
 
     def median(self, value: Tensor, among: Tensor) -> Tensor:

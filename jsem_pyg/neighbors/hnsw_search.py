@@ -40,5 +40,5 @@ class HNSWSearch(ApproximateSearch):
         return torch.from_numpy(self._index.search(query.numpy(), k)[1])
 
     def set_effort(self, effort: int) -> None:
-        """Keep so many candidates on a walk."""
+        """Keep `effort` candidates on a walk."""
         self.effort = self._index.hnsw.efSearch = effort

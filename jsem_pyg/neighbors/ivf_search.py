@@ -72,5 +72,5 @@ class IVFSearch(ApproximateSearch):
         return torch.from_numpy(np.concatenate(points))
 
     def set_effort(self, effort: int) -> None:
-        """Look into so many cells."""
+        """Look into `effort` cells."""
         self.effort = self._index.nprobe = effort

@@ -32,7 +32,7 @@ def knn_search(
     true: they come from coordinate differences in the type of `x`. An approximate search ("ivf",
     "hnsw") may take a farther point for a neighbour. Its recall, the share of neighbours that are
     no farther than the true k-th, is measured on 1,000 points, and its effort doubled until the
-    recall, less its standard error, is `recall_target`. The recall reached is logged (a warning if
+    recall, less its standard error, is `recall_target`. The final recall is logged (a warning if
     the target is missed). Duplicates of a point are ordinary neighbours at distance zero. A graph
     is discrete, so no gradient flows back to `x`.
 
@@ -40,7 +40,7 @@ def knn_search(
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device; or an array such as
-            ``numpy.load(path, mmap_mode="r")``, which is not read as a whole, see
+            ``numpy.load(path, mmap_mode="r")``: it is not read as a whole, see
             :func:`~.build.knn_graph`.
         k: how many neighbours, 0 < k < N.
         metric: "cosine" for 1 - cos(x_i, x_j) in [0, 2], "l2" for ||x_i - x_j|| in the unit of `x`.
@@ -81,7 +81,7 @@ def knn_search(
 
 
 def warn_if_few(k: int, groups: Groups) -> None:
-    """Log how many graphs have too few points for k neighbours; theirs are joined to all others."""
+    """Log how many graphs have too few points for k neighbours: all their points are joined."""
     few = groups.size[groups.size <= k]
     if few.numel():
         logger.warning(

@@ -20,7 +20,7 @@ _SCATTERED = 512
 
 
 class MappedRows:
-    """A matrix [N, F] in an array of NumPy's, in place of a tensor: as much of one as is needed.
+    """A matrix [N, F] in an array of NumPy's that stands for a tensor in searches.
 
     Args:
         array: the matrix, of float16, float32 or float64.
@@ -57,7 +57,7 @@ class MappedRows:
         return values
 
     def __getitem__(self, index: Tensor | slice) -> Tensor:
-        """Read the coordinates of some points, each of them once, in the order of the disk."""
+        """Read the coordinates of some points, every point once, in the order of the disk."""
         if isinstance(index, slice):
             return self._placed(self.read(np.arange(*index.indices(self.size(0)))))
         row, back = index.unique(return_inverse=True)

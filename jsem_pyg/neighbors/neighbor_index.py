@@ -20,7 +20,7 @@ class NeighborIndex:
         edge_index: [2, E] the edges of :func:`~.build.knn_graph`.
         edge_weight: [E] their weights.
 
-    Its arguments are those of :func:`~.build.knn_graph`.
+    It takes the arguments of :func:`~.build.knn_graph`.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -108,7 +108,7 @@ class NeighborIndex:
     def extend(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
         """Add new points to the graph, each joined to its k nearest old points, both ways.
 
-        Nodes 0 to N - 1 and their edges are those of the graph; the new points are N to N + M - 1.
+        Nodes 0 to N - 1 and their edges stay as they are; the new points are N to N + M - 1.
         A weight comes from the kernel with the fitted widths of the old points and, for
         "self_tuning", the new point's own local width; `symmetrize` does not matter, as a new edge
         counts as found from both ends. New points are not joined with each other.

@@ -64,7 +64,7 @@ class Points(NamedTuple):
         return (self.coordinates[index] - self.center).float().contiguous()
 
     def chunks(self, index: Tensor | None = None) -> Iterator[Tensor]:
-        """Yield the points `index`, or all, as :meth:`centred` does, so many at a time."""
+        """Yield the points `index`, or all, as :meth:`centred` does, in blocks."""
         index = torch.arange(self.num_points) if index is None else index
         return map(self.centred, index.split(self._chunk))
 

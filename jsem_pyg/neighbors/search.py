@@ -1,4 +1,4 @@
-"""What a k-NN search is: it is made of points and proposes neighbours of others."""
+"""The interface of a k-NN search: made of points, it proposes neighbours of others."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -58,4 +58,4 @@ class ApproximateSearch(Search):
 
     @abstractmethod
     def set_effort(self, effort: int) -> None:
-        """Look at so much from now on."""
+        """Set how much a search looks at from now on."""

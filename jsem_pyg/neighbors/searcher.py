@@ -118,7 +118,7 @@ class Searcher:
         return self._exact
 
     def _reach_recall(self, search: ApproximateSearch, k: int, options: SearchOptions) -> None:
-        """Double the effort until the target is met on a sample, and log what was reached."""
+        """Double the effort until the target is met on a sample, and log the recall."""
         sample = torch.randperm(self.points.num_points, generator=seeded(options.seed))
         sample = sample[:_RECALL_SAMPLE]
         last = self._find(self.exact, self.points, sample, k, among_itself=True)[1][:, -1:]

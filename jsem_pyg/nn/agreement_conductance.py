@@ -1,4 +1,4 @@
-"""An edge conducts as far as its two ends agree."""
+"""A conductance that is as high as the two ends of an edge agree."""
 
 import torch
 from torch import Tensor

@@ -77,9 +77,9 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         backend (str): What evaluates the series on the fused path: {backends}.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
-            such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of
-            the layer; a bank of :math:`S` filters gives :math:`S` results. Times are then not used.
-        rate (float): How fast the conductance learns beside other parameters, :math:`r` in
+            such as :class:`~jsem_pyg.diffusion.filters.Learned`; the layer takes over its
+            parameters. A bank of :math:`S` filters gives :math:`S` results. Times are then unused.
+        rate (float): How fast the conductance learns next to other parameters, :math:`r` in
             :class:`~jsem_pyg.nn.SigmoidConductance`; a module of your own has its own.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
@@ -227,7 +227,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
 
     def _ones(self, graph: Graph) -> OptTensor:
-        """Return ones [E] that give a conductance which is not used gradients of zero, or None.
+        """Return ones [E] that give an unused conductance zero gradients, or None.
 
         `DistributedDataParallel` takes a parameter without a gradient for an error.
         """

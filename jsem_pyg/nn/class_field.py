@@ -25,7 +25,7 @@ class ClassField:
 
     Args:
         model: in evaluation mode; normalised by "sym" or "rw".
-        q: [N, C] what diffuses: `model.classify(x)`, or that with certainty where classes are
+        q: [N, C] what diffuses: `model.classify(x)`, or that with certainty if classes are
             known.
         structure: the graph.
         edge_weight: [E] its weights.
@@ -73,7 +73,7 @@ class ClassField:
 
     @torch.no_grad()
     def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """Compute [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
+        """Compute the classes [M, C] of points [M, D], by neighbours [M, k] and weights [M, k]."""
         if self._given is None:
             q = self._model.classify(x_new.double())
         else:

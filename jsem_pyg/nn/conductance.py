@@ -27,12 +27,12 @@ class SigmoidConductance(Module):
         h(\mathbf{k}) = \epsilon + (1 - \epsilon) \,
         \sigma\left( r \, \mathbf{s}^{\top} (\mathbf{k} - \mathbf{k}_0) \right)
 
-    with the slope :math:`\mathbf{s}`, which starts at zero, and the threshold :math:`\mathbf{k}_0`.
+    with the slope :math:`\mathbf{s}` (zero at the start) and the threshold :math:`\mathbf{k}_0`.
 
     Args:
         edge_dim: the number F of edge features, such as the curvature alone.
         floor: :math:`\epsilon`.
-        rate: :math:`r > 0`, how fast it learns beside other parameters.
+        rate: :math:`r > 0`, how fast it learns next to other parameters.
 
     Shapes:
         - **input:** edge features :math:`(|\mathcal{E}|, F)`
@@ -50,7 +50,7 @@ class SigmoidConductance(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Go back to a constant conductance."""
+        """Make the conductance constant again."""
         torch.nn.init.zeros_(self.slope)
         torch.nn.init.zeros_(self.threshold)
 
@@ -75,7 +75,7 @@ class MLPConductance(Module):
         edge_dim: the number F of edge features.
         hidden_channels: the width of the hidden layer.
         floor: :math:`\epsilon`.
-        rate: :math:`r > 0`, how fast it learns beside other parameters.
+        rate: :math:`r > 0`, how fast it learns next to other parameters.
 
     Shapes:
         - **input:** edge features :math:`(|\mathcal{E}|, F)`

@@ -43,8 +43,8 @@ class DiffusionClassifier(torch.nn.Module):
     of every edge. The balance :math:`b` divides each class by a power of its mean, so that large
     classes do not swallow small ones, and brings the sum of each row back to one.
 
-    The centre and the class means are those of the call in training mode, and those of training in
-    evaluation mode (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
+    In training mode a call uses its own centre and class means, in evaluation mode the means of
+    the training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
     then depend on its own component of the graph, not on other nodes in the call. As in
     :class:`torch.nn.BatchNorm1d`, a call in training mode that is interrupted counts in the means
     that it had reached; :func:`~jsem_pyg.training.fit` takes that back.
@@ -58,7 +58,7 @@ class DiffusionClassifier(torch.nn.Module):
             none yet: :func:`~jsem_pyg.training.fit`, :meth:`set_num_classes` or loaded weights
             determine it.
         t (float): Diffusion time :math:`t > 0`; :func:`~jsem_pyg.training.fit` chooses another.
-        learn_t (bool): Whether gradients reach :math:`t`.
+        learn_t (bool): Whether :math:`t` is learned.
         balance (float): The power of the class means: 0 for none, 1 to draw the classes towards
             equal size.
         conductance (torch.nn.Module, optional): Instead of :class:`AgreementConductance`: a
@@ -141,7 +141,7 @@ class DiffusionClassifier(torch.nn.Module):
         self.num_classes = num_classes  # last: after an interrupt there are none yet
 
     def _resize(self, size: int) -> None:
-        """Put zeros for another number of classes in place of all that belongs to classes."""
+        """Set all parameters of classes to zeros, for another number of classes."""
         self.lin.out_channels = size
         means = self.isotropic_mean.mean, self.anisotropic_mean.mean
         for each in (self.lin.weight, self.lin.bias, *means):
@@ -155,7 +155,7 @@ class DiffusionClassifier(torch.nn.Module):
         self.reset_means()
 
     def reset_means(self) -> None:
-        """Clear centre and class means; until the next training, those of the call are used."""
+        """Clear centre and class means; until the next training every call uses its own ones."""
         for mean in (self.center, self.isotropic_mean, self.anisotropic_mean):
             mean.reset()
 
@@ -243,7 +243,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self.num_classes
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Take the number of classes from what is loaded, where there is none yet."""
+        """Take the number of classes from what is loaded, if there is none yet."""
         weight = state_dict.get(f"{prefix}lin.weight")
         if self.num_classes is None and weight is not None and len(weight):
             self.set_num_classes(len(weight))
@@ -276,7 +276,7 @@ def _mean_over(graph: Any, rows: Tensor) -> OptTensor:
 
 
 def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
-    """Divide each class of scores [N, C] by a power of its mean [C]; rows sum to one.
+    """Divide the scores [N, C] of each class by a power of its mean [C]; rows sum to one.
 
     A common factor of all scores cancels.
     """

@@ -15,7 +15,7 @@ class DiffusionTime(torch.nn.Module):
 
     The parameter u starts at zero, so that weight decay draws a time back to where it began. A step
     of an optimiser such as Adam moves u by the learning rate, and so t by the part r of that: free
-    times run ahead of the weights beside them, to where the training nodes alone are best.
+    times run ahead of the other weights, to what is best for the training nodes alone.
 
     Args:
         t: the initial time :math:`t_0 > 0`: a number, a list or [S] tensor of scales, or an [S, D]
@@ -54,7 +54,7 @@ class DiffusionTime(torch.nn.Module):
         return self.raw.size(1) if self.raw.dim() == 2 else None
 
     def reset_parameters(self) -> None:
-        """Go back to the initial times."""
+        """Set the times to the initial ones."""
         with torch.no_grad():
             self.start.copy_(torch.tensor(self.initial, dtype=torch.float64, device="cpu"))
             self.raw.zero_()
@@ -72,7 +72,7 @@ class DiffusionTime(torch.nn.Module):
             self.raw.copy_((times.to(self.start) / self.start).log() / self.rate)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """Read u and the initial times, which `repr` shows and `reset_parameters` goes back to."""
+        """Read u and the initial times, for `repr` and `reset_parameters`."""
         super()._load_from_state_dict(*args, **kwargs)
         known = torch.tensor(self.initial, dtype=torch.float64, device="cpu").to(self.start)
         if not self.start.is_meta and not torch.equal(self.start, known):

@@ -28,7 +28,7 @@ class EndpointConductance(NodeConductance):
         in_channels: the number D of features, or -1 to take it from the first call.
         hidden_channels: the number K of features that edges look at.
         floor: :math:`\epsilon`.
-        rate: :math:`r > 0`, how fast it learns beside other parameters.
+        rate: :math:`r > 0`, how fast it learns next to other parameters.
 
     Shapes:
         - **input:** features of the nodes :math:`(|\mathcal{V}|, D)`; edge indices
@@ -64,7 +64,7 @@ class EndpointConductance(NodeConductance):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the projection anew, and go back to a constant conductance."""
+        """Draw the projection anew, and make the conductance constant again."""
         self.lin.reset_parameters()
         for each in (self.apart, self.alike, self.alone, self.bias):
             torch.nn.init.zeros_(each)

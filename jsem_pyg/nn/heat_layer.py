@@ -1,4 +1,4 @@
-"""What all diffusion layers share: times or a filter, options, and a reader of graphs."""
+"""The base of all diffusion layers: times or a filter, options, and a reader of graphs."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ class HeatLayer(torch.nn.Module):
         self._reader = GraphReader()
 
     def reset_parameters(self) -> None:
-        """Go back to the initial times and to equal edges, and draw a linear map anew."""
+        """Set times and conductances to their start, and draw a linear map anew."""
         for part in self.children():
             reset(part)
 

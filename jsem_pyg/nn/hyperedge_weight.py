@@ -34,7 +34,7 @@ class HyperedgeWeight(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Go back to ones."""
+        """Set all weights to one."""
         torch.nn.init.constant_(self.raw, math.log(math.expm1(1.0 - self.floor)))
 
     def forward(self) -> Tensor:

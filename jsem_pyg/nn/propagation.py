@@ -1,4 +1,4 @@
-"""The watched path: S by a layer's `propagate`, so that hooks and explainers see messages."""
+"""The observed path: S by a layer's `propagate`, so that hooks and explainers see messages."""
 
 import math
 
@@ -18,7 +18,7 @@ _HOOKS = [
 
 
 def is_watched(layer: MessagePassing) -> bool:
-    """True if an explainer or a hook may observe the messages of a layer."""
+    """Return True if an explainer or a hook may observe the messages of a layer."""
     return not layer.fuse or bool(layer.explain) or any(getattr(layer, hooks) for hooks in _HOOKS)
 
 

@@ -13,8 +13,8 @@ class RunningMean(torch.nn.Module):
     .. math::
         m \leftarrow m + \max(0.1, 1 / n) \, (\bar{x} - m)
 
-    in the n-th call in training mode, whose own mean :math:`\bar{x}` is what that call returns.
-    In evaluation mode nothing changes, and :math:`m` is returned; the mean of the call only where
+    in the n-th call in training mode; that call returns its own mean :math:`\bar{x}`.
+    In evaluation mode nothing changes, and :math:`m` is returned; the mean of the call only if
     there was no training. As :class:`torch.nn.BatchNorm1d` does, for means alone.
     """
 

@@ -1,7 +1,7 @@
 """Keeps the books of mini-batches: the graph of each edge, and where each graph's edges are.
 
 A transform of a batch gives what the transforms of its graphs, batched, would give; also to
-`batch.to_data_list()`, which reads the bookkeeping that PyG's `Batch` keeps for each attribute.
+`batch.to_data_list()`: it reads the bookkeeping that PyG's `Batch` keeps for each attribute.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def edge_graph(data: Data) -> Tensor | None:
 
 
 def record_edges(data: Data, *names: str) -> None:
-    """Record in a `Batch`, whose edges have changed, where each graph's part of `names` lies."""
+    """Write into a `Batch` with changed edges where each graph's part of `names` lies."""
     graph = edge_graph(data)
     if graph is None or not hasattr(data, "_slice_dict"):
         return

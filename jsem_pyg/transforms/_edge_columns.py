@@ -36,7 +36,7 @@ class EdgeColumns(BaseTransform):
         raise NotImplementedError
 
     def fit(self, data: Data | Iterable[Data]) -> Self:
-        """Remember the scale of these edges, which all later graphs are then brought to.
+        """Find the scale of these edges, and keep it for all later graphs.
 
         Args:
             data: a graph, a mini-batch or any iterable of graphs (a dataset), whose edges are taken
@@ -64,7 +64,7 @@ class EdgeColumns(BaseTransform):
         return self
 
     def forward(self, data: Data) -> Data:
-        """Give `data`, which `__call__` has copied, its new columns."""
+        """Add the new columns to `data`; `__call__` has copied it."""
         columns = self._scaled(self._checked_columns(data), data)
         data.edge_attr = self._append(columns, data.get("edge_attr"), data.get("x"))
         record_edges(data, "edge_attr")
@@ -103,7 +103,7 @@ class EdgeColumns(BaseTransform):
 
 
 def _check_kept(edge_attr: Tensor, num_edges: int) -> None:
-    """Raise unless existing edge attributes can stand beside new ones."""
+    """Raise unless existing edge attributes can be joined with new ones."""
     check_tensor("edge_attr", edge_attr)
     check_dense("edge_attr", edge_attr)
     if edge_attr.dim() not in (1, 2) or edge_attr.size(0) != num_edges:

@@ -19,7 +19,7 @@ class AddLowModes(BaseTransform):
     million nodes, precise, and with signs that do not change from run to run. A graph with fewer
     modes gets columns of zeros.
 
-    Reads `edge_index` and, where there is one, `edge_weight`.
+    Reads `edge_index` and, if there is one, `edge_weight`.
 
     Args:
         k: the number of modes.
@@ -49,7 +49,7 @@ class AddLowModes(BaseTransform):
         self.k, self.attr_name, self.seed = k, attr_name, seed
 
     def forward(self, data: Data) -> Data:
-        """Give `data`, which `__call__` has copied, its modes."""
+        """Add the modes to `data`; `__call__` has copied it."""
         check_single(data, "data", "transform its graphs one by one")
         if data.edge_index is None:
             raise ValueError("Expected 'data' to have an 'edge_index' (got none).")

@@ -30,13 +30,13 @@ class EdgeGeometry(EdgeColumns):
     * ``"diffusion_cosine"``: how alike the ends are after a short isotropic diffusion,
       :func:`jsem_pyg.diffusion.diffusion_cosine`; needs `x`.
 
-    Reads `edge_index` and, where there is one, `edge_weight`. The columns have the type of an
+    Reads `edge_index` and, if there is one, `edge_weight`. The columns have the type of an
     existing `edge_attr`, else of `x`, if these are floating-point; no gradient flows through them.
     Every graph, in a mini-batch too, is standardised by itself, until :meth:`fit` has made the
     transform remember the scale of the graphs it was given.
 
     Args:
-        features: names of the above, a column each, in this order.
+        features: names of the above, one column for each name, in this order.
         t: the diffusion time of ``"diffusion_cosine"``, >= 0.
         norm: whether to standardise each column by median and median absolute deviation
             (:func:`jsem_pyg.curvature.robust_standardize`).

@@ -23,7 +23,7 @@ class FaissKNNGraph(BaseTransform):
     It is PyG's `KNNGraph` with the options of :func:`jsem_pyg.neighbors.knn_graph`. The points are
     `data.x`, compared by their cosine, or else `data.pos`, compared by their distance. Writes
     `edge_index` [2, E], both directions of every edge, sorted, and `edge_weight` [E]; removes
-    `edge_attr`, which belonged to other edges. In a mini-batch every graph gets a neighbour graph
+    `edge_attr`, as it belonged to other edges. In a mini-batch every graph gets a neighbour graph
     of its own. Gradients do not flow back to the points.
 
     For points that come later, see :class:`jsem_pyg.neighbors.NeighborIndex`.
@@ -82,7 +82,7 @@ class FaissKNNGraph(BaseTransform):
         self._has_warned = False
 
     def forward(self, data: Data) -> Data:
-        """Write the edges of the neighbour graph into `data`, which `__call__` has copied."""
+        """Write the edges of the neighbour graph into `data`; `__call__` has copied it."""
         check_data(data)
         name = "pos" if data.get("x") is None else "x"
         points, metric = data.get(name), self.metric
@@ -110,7 +110,7 @@ class FaissKNNGraph(BaseTransform):
         return data
 
     def _warn_of_positions(self, name: str, columns: int) -> None:
-        """Log, once, that points look like positions, which the cosine does not compare."""
+        """Log, once, that points look like positions; the cosine does not compare these."""
         if columns in (2, 3) and not self._has_warned:
             self._has_warned = True
             logger.warning(

@@ -14,7 +14,7 @@ from ._edge_columns import EdgeColumns
 class FormanCurvature(EdgeColumns):
     """Appends the Forman-Ricci curvature of each edge to `data.edge_attr` (`forman_curvature`).
 
-    Reads `edge_index` and, where there is one, `edge_weight`. The column has the type of an
+    Reads `edge_index` and, if there is one, `edge_weight`. The column has the type of an
     existing `edge_attr`, else of `x`, if these are floating-point. An `edge_attr` of shape [E]
     counts as [E, 1].
 

@@ -66,7 +66,7 @@ class LocalityOrder(BaseTransform):
         self.partition: Partition | None = None  # of the last graph
 
     def forward(self, data: Data) -> Data:
-        """Permute a copy of `data`; its tensors are new, those of the caller stay as they are."""
+        """Permute a copy of `data`; its tensors are new, the caller's tensors stay as they are."""
         check_single(data, "data", "apply LocalityOrder() to each graph before they are joined")
         _check(data)
         size = data.num_nodes or 0

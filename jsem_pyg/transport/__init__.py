@@ -5,7 +5,7 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 other costs:
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
-- :func:`sampled_gromov_wasserstein` computes single columns of costs, which need no factor.
+- :func:`sampled_gromov_wasserstein` computes single columns of costs, and needs no factor.
 
 :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
 :func:`comparable` puts the profiles of two graphs on one scale.

@@ -117,7 +117,7 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
 
     Returns:
         Features [N, F'] and [K, F'], with mean zero over the nodes of both graphs and variance one
-        (below one, where there is a ridge); a single column of zeros where nothing varies.
+        (below one, if there is a ridge); a single column of zeros if nothing varies.
 
     Example:
         >>> source, target = torch.tensor([[0.0, 5.0]]), torch.tensor([[2.0, 5.0]])

@@ -26,9 +26,9 @@ def sweep(
 
     .. math::
         S_{ij} = b \sum_{\sigma} \prod_{(k, l) \in \sigma} w\, \min(B_{kl} m_{kl \to ij}, c)
-            \cdot q_s^{d_i - |\sigma|} q_t^{d_j - |\sigma|},
+            \cdot q_s^{d_i - |\sigma|} q_t^{d_j - |\sigma|}.
 
-    where B is the belief in a pair and m takes out of it what came from (i, j) itself.
+    Here B is the odds of a pair and m takes out of it what came from (i, j) itself.
 
     Args:
         source: neighbours of N nodes.
@@ -50,7 +50,7 @@ def sweep(
 def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
     """Score [L, K] float32 all pairs of lists, from the likelihood ratios `known` of all kinds.
 
-    The same sum as in :func:`sweep`, where every pair of nodes is compared and none competes:
+    The same sum as in :func:`sweep`, but every pair of nodes is compared and none competes:
     then knowledge of two branches depends on nothing but their kinds.
     """
     scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)

@@ -1,7 +1,7 @@
 """Scores of node pairs of two graphs, from the likely partners of their neighbours.
 
 Every backend has a function ``neighbor_scores(source, target, column, mass, candidate, bonus,
-kept)``, which computes, for all pairs that have any of it,
+kept)``. It computes, for all pairs that have any of it,
 
     S_ij = sum_kl A_ik M_kl B_lj + bonus_ij
 
@@ -11,6 +11,6 @@ and returns the `kept` largest of every row, largest first:
 - target: [K, K] B, likewise, symmetric;
 - column [N, m] int32 and mass [N, m] float32: M, m entries a row, none of mass zero counts;
 - candidate [N, c] int32 and bonus [N, c] float32: what else is added, of distinct columns a row;
-- returned: columns [N, kept] int32, -1 where a row has fewer, and scores [N, kept] float32, -inf
+- returned: columns [N, kept] int32, -1 if a row has fewer, and scores [N, kept] float32, -inf
   there. The order of equal scores is not fixed.
 """

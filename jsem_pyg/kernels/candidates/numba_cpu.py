@@ -52,7 +52,7 @@ def neighbor_scores(
 def _moved(
     target_rowptr: Array, target_col: Array, target_weight: Array, column: Array, mass: Array
 ) -> Array:
-    """M B: [N, K] float32."""
+    """Compute M B: [N, K] float32."""
     moved = np.zeros((column.shape[0], target_rowptr.size - 1), np.float32)
     for k in range(column.shape[0]):
         for place in range(column.shape[1]):
@@ -103,7 +103,7 @@ def _full_rows(
 
 @compiled(nogil=True, fastmath=True)
 def _least_kept(score: Array, kept: int) -> Any:
-    """A score that the largest have, as many as are kept, and few others; zero if there are not."""
+    """Find a bound that the `kept` largest scores pass, and few others; zero if too few do."""
     least, most = np.float32(0), np.float32(0)
     for j in range(score.size):
         most = score[j] if score[j] > most else most
@@ -167,7 +167,7 @@ def _rows(
 
 @compiled(nogil=True)
 def _keep_largest(score: Array, found: Array, columns: Array, values: Array) -> None:
-    """The largest scores of the columns that were found, by insertion."""
+    """Keep the largest scores of the columns that were found, by insertion."""
     filled, last = 0, values.size - 1
     for j in found:
         if score[j] <= values[last]:

@@ -1,4 +1,4 @@
-r"""One pass over an entropic transport plan whose scores have low rank, and which is not stored.
+r"""One pass over an entropic transport plan whose scores have low rank; the plan is not stored.
 
 Every backend has the function ``sinkhorn_pass`` of :mod:`~.reference`: row potentials, column
 masses, averages and peaks of T_ij = 2^(u_i . v_j + f_i + g_j), where f follows from the rows.

@@ -33,7 +33,7 @@ _GROUP, _KEPT_GROUP, _NARROW = 8, 4, 32
 def sinkhorn_pass(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
 ) -> SinkhornPass:
-    """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+    """Compute :func:`.reference.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
     lanes = (0,) * (_VECTOR // u.itemsize)
     arrays = (each.detach().contiguous().numpy() for each in (u, v, g, log2_p, y))

@@ -1,15 +1,15 @@
 """Small ranks on the CPU: everything that a tile of rows needs while its numbers are in the cache.
 
 A tile has a few rows, and looks at the columns in blocks. A block's scores are computed into the
-first-level cache; where they matter, their exponentials go to the tile's shares, a table of its
+first-level cache; if they matter, their exponentials go to the tile's shares, a table of its
 rows and all columns in the second-level cache, and are multiplied with y. The exponent that a row's
 shares are relative to is a whole number of bits, and rises when a score goes far above it: what was
-summed before is scaled by a power of two then, which is exact. When a tile's rows are closed, the
-column masses follow from its shares; where these outgrow the cache, they are not kept, and it is
+summed before is scaled by a power of two then; that is exact. When a tile's rows are closed, the
+column masses follow from its shares; if these outgrow the cache, they are not kept, and it is
 quicker to compute them again.
 
 *Skipping.* Where all scores of a row in a block are far below what the row has already, the shares
-are zero without an exponential; where this is so for all rows, the block is done.
+are zero without an exponential; if this is so for all rows, the block is done.
 """
 
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ class Packed(NamedTuple):
 def pack(
     u: Array, v: Array, g: Array, log2_p: Array, y: Array, lanes: Any
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """Copies in tiles and blocks; of coordinates within the bounds of `result.bounded`."""
+    """Copy arrays into tiles and blocks; `result.bounded` bounds the coordinates."""
     (num_rows, rank), (num_columns, channels) = u.shape, y.shape
     tiles, blocks = -(-num_rows // ROWS), -(-num_columns // BLOCK)
     strip = STEP * len(lanes)
@@ -79,7 +79,7 @@ def pack(
 def close_row(
     reference: float, z: float, largest: float, log2_p: float, damping: float
 ) -> tuple[float, float, float]:
-    """What `result.close_rows` computes, of one row: its potential, scale and peak."""
+    """Compute potential, scale and peak of one row, as `result.close_rows` does."""
     if z == 0 or log2_p == -np.inf:
         return -np.inf, 0.0, 0.0
     total = reference + np.log2(z)
@@ -93,11 +93,11 @@ def run_tiles(
     first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
     column_mass: Array, group: int, is_kept: bool, lanes: Any,
 ) -> None:  # fmt: skip
-    """Tiles from `first` up to `last` of what is :class:`Packed`.
+    """Compute tiles from `first` up to `last` of what is :class:`Packed`.
 
     `shares` is memory to work in: [group * blocks * ROWS * BLOCK] for so many tiles at a time as
     take turns at a block, if shares are kept until the columns are weighed; else of one block.
-    Written are `f` and `peak` [tiles * ROWS] and, where there were zeros, `average`
+    Written are `f` and `peak` [tiles * ROWS] and, if there were zeros, `average`
     [tiles * channels * ROWS]; `column_mass` [blocks * BLOCK] is added to. All of these are
     float64. `lanes` is a tuple as long as a vector.
     """

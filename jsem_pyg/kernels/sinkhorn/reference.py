@@ -11,7 +11,7 @@ from .result import SinkhornPass, bounded, bounded_potential, close_rows
 def sinkhorn_pass(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float | Tensor = 1.0
 ) -> SinkhornPass:
-    r"""Half a Sinkhorn step on scores of low rank, and what the plan does to `y`.
+    r"""Take half a Sinkhorn step on scores of low rank, and apply the plan to `y`.
 
     .. math::
         S_{ij} = u_i \cdot v_j + g_j, \quad l_i = \log_2 \sum_j 2^{S_{ij}}, \\

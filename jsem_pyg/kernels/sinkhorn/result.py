@@ -1,4 +1,4 @@
-"""Result of a pass, and the normalisation of its rows, which all backends share."""
+"""Result of a pass, and the normalisation of its rows, shared by all backends."""
 
 from typing import NamedTuple
 
@@ -44,12 +44,12 @@ def check_problem(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) ->
 
 
 def bounded(x: Tensor) -> Tensor:
-    """Coordinates whose products stay finite; the same ones unless they are beyond 2^40."""
+    """Limit coordinates so that their products stay finite; up to 2^40 they stay the same."""
     return x.clamp(-LARGEST, LARGEST)
 
 
 def bounded_potential(g: Tensor) -> Tensor:
-    """Column potentials whose sums with scores stay finite, or are minus infinity."""
+    """Limit column potentials so that sums with scores are finite or minus infinity."""
     return g.clamp(max=-EMPTY)
 
 
@@ -62,7 +62,7 @@ class Rows(NamedTuple):
 
 
 def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float | Tensor) -> Rows:
-    """Potentials and masses of rows from their sums.
+    """Compute potentials and masses of rows from their sums.
 
     `top` [N] is the largest score of each row in bits, `z` [N] the sum over j of
     2^(S_ij - top_i), 0 in an empty row; `log2_p` and `damping` as in `sinkhorn_pass`.

@@ -16,14 +16,14 @@ _LONGEST = 1 << 10
 
 
 def _row_tiles(num_rows: int, num_columns: int, device: torch.device) -> list[slice]:
-    """Blocks of rows that are computed together; none if the plan is empty."""
+    """Divide the rows into blocks that are computed together; none if the plan is empty."""
     step = _TILE.get(device.type, _LARGE_TILE) // max(1, num_columns)
     step = min(max(1, step), _LONGEST)
     return [slice(start, start + step) for start in range(0, num_rows, step) if num_columns]
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """A @ b, in the type of both, whatever the length of the sums."""
+    """Compute A @ b, in the type of both, whatever the length of the sums."""
     if b.size(0) <= _LONGEST or b.dtype == torch.float64:
         return a @ b
     total = a.new_zeros(a.size(0), b.size(1), dtype=torch.float64)
@@ -36,7 +36,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 def sinkhorn_pass(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
 ) -> SinkhornPass:
-    """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+    """Compute :func:`.reference.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
     (num_rows, _), (num_columns, channels) = u.shape, y.shape
     f, peak = u.new_full((num_rows,), -torch.inf), u.new_zeros(num_rows)
@@ -55,7 +55,7 @@ def sinkhorn_pass(
 def _rows_of_plan(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, damping: float
 ) -> tuple[Tensor, Rows]:
-    """A tile's 2^(S - top), and its closed rows."""
+    """Compute a tile's 2^(S - top), and its closed rows."""
     share = torch.addmm(g, u, v.T)
     top = share.amax(1)
     top = torch.where(top > -torch.inf, top, 0)

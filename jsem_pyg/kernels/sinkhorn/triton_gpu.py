@@ -1,4 +1,4 @@
-"""Online softmax on a GPU, in Triton: no entry of the plan reaches memory.
+"""Online softmax on a GPU, in Triton: no entry of the plan is stored in memory.
 
 The first kernel goes along rows: a program owns a block of rows, and keeps their largest score,
 their sum and their product with y while the columns pass by. When the rows are closed, the second
@@ -33,7 +33,7 @@ _PROGRAMS = 512
 def sinkhorn_pass(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
 ) -> SinkhornPass:
-    """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+    """Compute :func:`.reference.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
     (num_rows, rank), (num_columns, channels) = u.shape, y.shape
     u, v = bounded(u).contiguous(), bounded(v).contiguous()
@@ -69,7 +69,7 @@ def _scores(
     u, v, g, rows, columns, num_rows, num_columns, rank,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, RANK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A block of scores; minus infinity beyond the last column."""
+    """Compute a block of scores; minus infinity beyond the last column."""
     total = tl.zeros([ROWS, COLUMNS], dtype=u.dtype.element_ty)
     for first in range(0, rank, RANK):
         k = first + tl.arange(0, RANK)  # [RANK]

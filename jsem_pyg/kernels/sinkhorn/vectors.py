@@ -35,11 +35,11 @@ class _TileEmitter(Emitter):
         return self.number.bitwidth
 
     def constant(self, value: float) -> Any:
-        """A number in all lanes."""
+        """Put a number into all lanes."""
         return ir.Constant(self.vector, [value] * self.num_lanes)
 
     def offset(self, base: Any, *terms: Any) -> Any:
-        """Base + the sum of products of pairs."""
+        """Compute an address: base + the sum of products of pairs."""
         for count, stride in terms:
             base = self.builder.add(base, self.builder.mul(_index(count), _index(stride)))
         return base
@@ -48,7 +48,7 @@ class _TileEmitter(Emitter):
         return self.at(data, offset, vector or self.vector)
 
     def spread(self, data: Any, offset: Any) -> Any:
-        """One number of memory in all lanes."""
+        """Load one number of memory into all lanes."""
         return self.broadcast(self.builder.load(self.builder.gep(data, [offset])), self.num_lanes)
 
     def largest(self, a: Any, b: Any) -> Any:
@@ -64,7 +64,7 @@ class _TileEmitter(Emitter):
         self.builder.store(self.builder.fadd(self.builder.load(variable), value), variable)
 
     def exp2(self, x: Any) -> Any:
-        """2^x, where x is below 100: a polynomial for the rest, the exponent's bits for the whole.
+        """Compute 2^x for x below 100: a polynomial for the fraction, exponent bits for the whole.
 
         Adding 1.5 * 2^(mantissa bits) rounds to a whole number and leaves it in the lowest bits.
         """
@@ -89,7 +89,7 @@ def _index(value: Any) -> Any:
 
 
 def _exp2_polynomial(degree: int) -> list[float]:
-    """Coefficients, lowest first, of 1 + x r(x): 2^x at 0 and at Chebyshev points of +-1/2."""
+    """Fit 1 + x r(x), lowest first: it is 2^x at 0 and at Chebyshev points of +-1/2."""
 
     def slope(x: Any) -> Any:
         return np.expm1(x * np.log(2)) / np.where(x == 0, 1, x) + (x == 0) * np.log(2)
@@ -103,7 +103,7 @@ def score_rows(
     emit: _TileEmitter, scores: Any, top: Any, u: Any, v: Any, g: Any, u_at: Any, v_at: Any,
     g_at: Any, rank: Any, width: Any, stride: Any, lanes: Any,
 ) -> None:  # fmt: skip
-    """scores[row, column] = u_row . v_column + g_column, and the largest of each row in top.
+    """Set scores[row, column] = u_row . v_column + g_column, and top[row] to the largest.
 
     From `u_at`, u is [rank, ROWS]; from `v_at`, v is [width / strip, rank, strip] for strips of
     STEP vectors; from `g_at`, g is [width]; and scores is [ROWS, stride].
@@ -148,7 +148,7 @@ def exp_row(
     emit: _TileEmitter, shares: Any, scores: Any, to: Any, at: Any, reference: Any, width: Any,
     lanes: Any,
 ) -> Any:  # fmt: skip
-    """shares[to:] = 2^(scores[at:] - reference), and their sum."""
+    """Set shares[to:] = 2^(scores[at:] - reference), and return their sum."""
     builder = emit.builder
     shares, scores = emit.data(0), emit.data(1)
     reference, sums = emit.splat(4), emit.variables(STEP)
@@ -170,7 +170,7 @@ def average_rows(
     emit: _TileEmitter, shares: Any, y: Any, average: Any, at: Any, y_at: Any, average_at: Any,
     width: Any, stride: Any, lanes: Any,
 ) -> None:  # fmt: skip
-    """average[channel, row] += the sum over the columns of shares[row] * y[channel], in float64.
+    """Add to average[channel, row] the sum over columns of shares[row] * y[channel], float64.
 
     shares is [ROWS, stride] from `at`, y [CHANNELS, stride] from `y_at`, average [CHANNELS, ROWS]
     from `average_at`.

@@ -1,4 +1,4 @@
-"""A graph's adjacency matrix as the cost inside it: sparse, where a factor would not be small."""
+"""A graph's adjacency matrix as the cost inside it: sparse, since a factor would not be small."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from .graph_input import data_graph
 
 
 class AdjacencyCost:
-    r"""The matrix of edge weights, :math:`C_{ik} = w_{ik}`, zero where there is no edge.
+    r"""The matrix of edge weights, :math:`C_{ik} = w_{ik}`, zero without an edge.
 
     Two graphs are matched by their edges when this is the cost on both sides: the plan of least
     :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}` keeps as many edges as it can.

@@ -72,7 +72,7 @@ class ColumnCost:
     def factor(
         self, rank: int = 64, *, num_columns: int = 256, tol: float = 1e-3, seed: int = 0
     ) -> Factor:
-        r"""Approximate the matrix by a factor, of kind "kernel" with signs.
+        r"""Compute a factor that approximates the matrix, of kind "kernel" with signs.
 
         .. math::
             \mathbf{C} \approx \mathbf{Q} \mathbf{M} \mathbf{Q}^T, \qquad
@@ -80,7 +80,7 @@ class ColumnCost:
 
         The columns of the nodes J, drawn at random, span a range; Q is its leading part, of fewer
         dimensions than there are nodes, so that M is the well-posed least-squares fit to the
-        columns. 32 more columns estimate the error, which is logged if it exceeds 5 %.
+        columns. 32 more columns estimate the error; it is logged if it exceeds 5 %.
 
         Args:
             rank: the largest number of columns of X.

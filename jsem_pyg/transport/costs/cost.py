@@ -44,7 +44,7 @@ class TableCost(NamedTuple):
 
 
 def read_cost(name: str, source: Any) -> Cost:
-    """Read a cost in any view; a tensor is a matrix [N, N], which is checked."""
+    """Read a cost in any view; a tensor is a matrix [N, N], and is checked."""
     if isinstance(source, Cost):
         return source
     check_instance(name, source, Tensor, "a matrix [N, N], or a cost such as ColumnCost")

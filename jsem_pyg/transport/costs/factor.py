@@ -36,7 +36,7 @@ class Factor:
         kind: "sqdist", squared distances, or "kernel", inner products.
         sign: [r] of 1 and -1, the signs of the eigenvalues of an indefinite kernel; None: all 1.
         error: how far it is from the matrix that it stands for, as a share of its Frobenius norm.
-        edge_index: [2, E] edges among the N points that a solver may look at for where to start;
+        edge_index: [2, E] edges among the N points, from which a solver may choose its starts;
             None: the nearest neighbours by x.
 
     Example:

@@ -21,7 +21,7 @@ def check_loss(name: str, value: Any) -> None:
 
 
 def column_error(x: Tensor, nodes: Tensor, columns: Tensor, kind: str) -> float:
-    r"""Estimate the relative error of :math:`\mathbf{X} \mathbf{X}^T`, estimated on known columns.
+    r"""Estimate the relative error of :math:`\mathbf{X} \mathbf{X}^T` on known columns.
 
     Columns that are drawn at random, and were not used to make the factor, estimate the error of
     the whole matrix: of a kernel K on these columns, or of the squared distances

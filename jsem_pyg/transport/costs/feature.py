@@ -47,9 +47,9 @@ class FeatureCost:
 
     @without_autocast
     def __call__(self, source: Any) -> Factor:
-        """Make the factor of points [N, D], or of those in the `x` (or `pos`) of a `Data`.
+        """Make the factor of points [N, D], or of the points in `x` (or `pos`) of a `Data`.
 
-        The edges of the `Data`, where it has some, are remembered in the factor.
+        The factor keeps the edges of the `Data`, if it has some.
         """
         x, edge_index = read_points(source)
         if self.center:

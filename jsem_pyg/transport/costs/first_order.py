@@ -26,7 +26,7 @@ class _Entrance(Function):
 
 
 class _Gradient(Function):
-    """A gradient, which depends on x in the graph of autograd."""
+    """A gradient that depends on x in the graph of autograd."""
 
     @staticmethod
     def forward(ctx: Any, grad: Tensor, x: Tensor, what: str) -> Tensor:

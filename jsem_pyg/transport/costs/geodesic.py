@@ -48,17 +48,17 @@ class GeodesicCost:
     O(E log N) for each landmark, and O(N) memory for each.
 
     Lengths of edges are those given; or else the Euclidean distances of the points that the edges
-    join (chords of the unit sphere for `metric="cosine"`), where there are points; or else ones.
+    join (chords of the unit sphere for `metric="cosine"`), if there are points; or else ones.
     `edge_weight`, in which this package keeps similarities, is not looked at. Not differentiable:
     no gradient flows back to points, and lengths that require one are refused.
 
     Args:
-        rank: the largest number of columns; fewer where they are as near to distances held out.
+        rank: the largest number of columns; fewer if they are as near to distances held out.
         num_landmarks: how many, more than `rank`.
-        k: neighbours of each point, where a graph has to be made of points.
+        k: neighbours of each point, if a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
         tol: fewer columns may have a relative error that is larger by this.
-        seed: of where the landmarks begin, and of the nodes that the error is estimated from.
+        seed: chooses the first landmark, and the nodes that the error is estimated from.
 
     Source: de Silva and Tenenbaum, "Sparse multidimensional scaling using landmark points",
     Stanford University, 2004; Tenenbaum, de Silva and Langford, "A global geometric framework for
@@ -102,7 +102,7 @@ class GeodesicCost:
             source: a `Data`, any form of graph (the values of a sparse tensor are lengths), or
                 points [N, D] for the graph of their nearest neighbours.
             edge_length: [E] non-negative, the same in both directions.
-            num_nodes: N, where isolated nodes may come after the last edge.
+            num_nodes: N, if isolated nodes may come after the last edge.
 
         Returns:
             A factor of kind "sqdist" with the edges of the graph.
@@ -127,7 +127,7 @@ class GeodesicCost:
         return Factor(x, "sqdist", error=error, edge_index=graph.edge_index)
 
     def _lengths(self, graph: GraphInput) -> Tensor:
-        """[E], in float64."""
+        """Return the lengths [E] of the edges, in float64."""
         if graph.weight is not None and not graph.joins_neighbors:
             return graph.weight.double()
         if graph.points is None:
@@ -186,7 +186,7 @@ def farthest_landmarks(length: csr_array, first: Array, most: int) -> tuple[list
 def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int) -> Tensor:
     """Compute coordinates [N, r] from squared distances [M, N] of landmarks [M] to all points.
 
-    Directions of negative eigenvalues, which no real coordinates have, are left out.
+    Directions of negative eigenvalues are left out: no real coordinates have them.
     """
     among = cost[:, landmark]
     mean = among.mean(1)
@@ -217,10 +217,10 @@ def geodesic_columns(
     Args:
         edge_index: [2, E]; one direction of an edge is enough.
         num_nodes: N.
-        edge_length: [E] non-negative; None: one each.
+        edge_length: [E] non-negative; None: ones.
 
     Raises:
-        ValueError: where a column is computed, if the graph is not connected.
+        ValueError: when a column is computed, if the graph is not connected.
 
     Example:
         >>> path = torch.tensor([[0, 1], [1, 2]])

@@ -49,7 +49,7 @@ class GraphInput(NamedTuple):
 
 
 def is_points(source: Any) -> TypeGuard[Tensor]:
-    """Return True for a dense table of floating-point numbers, which no form of graph is."""
+    """Return True for a dense table of floating-point numbers: no form of graph is one."""
     return (
         isinstance(source, Tensor) and source.layout == torch.strided and source.is_floating_point()
     )

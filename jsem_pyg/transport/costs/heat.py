@@ -36,7 +36,7 @@ class HeatCost:
     through one Chebyshev series; then :math:`\mathbf{X} = K \mathbf{\Omega}
     (\mathbf{\Omega}^T K \mathbf{\Omega})^{-1/2}` (Nyström), cut to the leading axes. A graph of no
     more than `num_anchors` nodes is factored exactly. Short times make a kernel of nearly full
-    rank, which no factor approximates; longer ones make a smooth one. Differentiable in the edge
+    rank that no factor approximates; longer ones make a smooth one. Differentiable in the edge
     weights, if they are given: exactly so for what depends on the cost matrix, where the cut to
     `rank` separates different eigenvalues. Disconnected graphs are fine.
 
@@ -46,7 +46,7 @@ class HeatCost:
         rank: the number of columns; None: as many as hold all but `tol` of the norm, or all where
             the factor is exact.
         num_anchors: the number of random vectors, at least `rank`.
-        k: neighbours of each point, where a graph has to be made of points.
+        k: neighbours of each point, if a graph has to be made of points.
         metric: of that graph, "l2" or "cosine".
         tol: what a cut may lose, as a share of the norm; not below rounding.
         seed: of the random vectors.
@@ -99,7 +99,7 @@ class HeatCost:
             source: a `Data`, any form of graph, or points [N, D] for the graph of their nearest
                 neighbours.
             edge_weight: [E] non-negative; None: weights of the `Data` or sparse tensor, or ones.
-            num_nodes: N, where isolated nodes may come after the last edge.
+            num_nodes: N, if isolated nodes may come after the last edge.
 
         Returns:
             A factor with the edges of the graph, in the type of the weights.

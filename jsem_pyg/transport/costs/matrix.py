@@ -34,7 +34,7 @@ class MatrixCost:
     separates different eigenvalues; refused beyond.
 
     Args:
-        rank: the largest number of columns; fewer where they hold all but `tol` of the norm.
+        rank: the largest number of columns; fewer if they hold all but `tol` of the norm.
         tol: what fewer columns may lose, as a share of the norm; not below rounding.
         seed: of the random vectors.
 

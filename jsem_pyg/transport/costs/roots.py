@@ -1,12 +1,12 @@
 r"""Roots and leading subspaces of symmetric matrices, with derivatives that are never 0/0.
 
-The derivative of an eigenvector has the differences of eigenvalues in the denominator, which are
+The derivative of an eigenvector has the differences of eigenvalues in the denominator; these are
 zero wherever a graph has a symmetry. But a cost depends on its factor X only by X X^T, which does
 not change when eigenvectors are rotated among themselves; the terms of these rotations are left
 out here. So derivatives are exact for everything that depends on the cost matrix, as long as the
 cut separates different eigenvalues:
 
-- an inverse root changes by its divided differences, which are finite (Daleckii and Krein 1965;
+- an inverse root changes by its divided differences, always finite (Daleckii and Krein 1965;
   Higham, "Functions of matrices", 2008, theorem 3.11);
 - a basis of the leading eigenvectors needs only the differences between those that are kept and
   those that are not;
@@ -31,7 +31,7 @@ _WHAT = "the eigenvectors of a cost"
 def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
     """Factor a symmetric matrix, X diag(sign) X^T: X [N, r] and the signs [r]; differentiable.
 
-    The rank r is smaller where that loses at most `tol` of the Frobenius norm.
+    The rank r is smaller if that loses at most `tol` of the Frobenius norm.
     """
     x, sign = _SignedRoot.apply(first_order(matrix, _WHAT), rank, tol)
     return x, sign

@@ -89,10 +89,10 @@ def _lagrangian(task: Task, plan: Any, relaxation: Relaxation) -> Tensor:
 
 
 class _Tilt:
-    """A plan and the two directions of which prices are derivatives: T + w q^T + p z^T at zero.
+    """A plan with two directions, T + w q^T + p z^T: prices are the derivatives at zero.
 
     Mass sent from i to all columns, as q has it, costs the price of row i and the mean price
-    of the columns, which a change of masses of the same sum does not see.
+    of the columns; a change of masses of the same sum does not see it.
     """
 
     def __init__(self, scores: FactoredScores, sums: PlanSums, p: Tensor, q: Tensor) -> None:
@@ -138,6 +138,6 @@ def _divergence(sent: Tensor, mass: Tensor) -> Tensor:
 
 
 def _weighted_log(weight: Tensor, mass: Tensor) -> Tensor:
-    """Sum of weight ln(mass) where there is mass."""
+    """Sum weight ln(mass) over points with mass."""
     has_mass = mass.detach() > 0
     return weight @ torch.where(has_mass, mass, 1).log()

@@ -56,7 +56,7 @@ def kept_weight(task: Task, partner: Array) -> float:
 
 
 def pulled(matrix: csr_array, partner: Array, other: Array | None = None) -> csr_array:
-    """Renumber the target's edges by the sources: the matrix P B P^T of entries B[m_i, m_j].
+    """Renumber the target's edges by the sources: return P B P^T with entries B[m_i, m_j].
 
     With partners by `other` [N], entries are B[m_i, n_j].
     """
@@ -119,7 +119,7 @@ def filled(partner: Array, num_targets: int) -> Array:
 
 
 def best_assignment(task: Task, likely: csr_array, fallback: Array) -> Assignment:
-    """Find the largest sum of scores [N, K], among their entries and `fallback` [N].
+    """Find the assignment of the largest sum of scores [N, K], with `fallback` [N] at zero.
 
     No entry may stand twice, for its costs would be added.
     """
@@ -140,7 +140,7 @@ def best_assignment(task: Task, likely: csr_array, fallback: Array) -> Assignmen
 
 
 def sparse_rows(column: Array, value: Array, num_targets: int) -> csr_array:
-    """Make the matrix [N, K] of tables [N, m], in which a column of -1 is none."""
+    """Make the matrix [N, K] of tables [N, m]; a column of -1 is none."""
     there = column >= 0
     indptr = np.concatenate([[0], np.cumsum(there.sum(1))])
     return csr_array((value[there], column[there], indptr), (len(column), num_targets))

@@ -32,7 +32,7 @@ _DOUBT = 1e-6  # the least
 
 
 def is_sparse(source: csr_array, target: csr_array) -> bool:
-    """True for graphs of few neighbours each, which this search is for."""
+    """Return True if the nodes of both graphs have few neighbours, as this search needs."""
     degrees = [np.diff(each.indptr) for each in (source, target)]
     return all(
         each.size > 1
@@ -192,7 +192,7 @@ def _behind(side: Neighbours, kind: Array) -> Kinds:
 
 
 def _distinct(indptr: Array, kind: Array) -> tuple[Kinds, Array]:
-    """Find the distinct lists, whose order does not count, and the number of each list."""
+    """Find the distinct lists, up to order, and the number of each list."""
     row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     inside = kind[np.lexsort((kind, row))].tolist()
     lists = [tuple(inside[start:stop]) for start, stop in pairwise(indptr.tolist())]

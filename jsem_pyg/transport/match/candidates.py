@@ -1,4 +1,4 @@
-r"""Where a search begins: a few candidate partners for each node.
+r"""The begin of a search: a few candidate partners for each node.
 
 Candidates are the nodes of the other graph whose local profiles are nearest. Soft assignments of
 them are refined along the edges of both graphs: the score of a pair follows from the likely

@@ -1,9 +1,9 @@
-r"""How likely partners are to be right, from the edges around them.
+r"""The probability that partners are right, from the edges around them.
 
-Any search matches many edges of two graphs that have nothing in common: two thirds, where nodes
+Any search matches many edges of two graphs that have nothing in common: two thirds, if nodes
 have few neighbours. So a matched edge is weak evidence. Stronger is whether a pair follows from
 others: the partners of some nodes are kept, and the node of the target that most edges from these
-lead to is compared with the partner. Twins, which have the very same neighbours, share the
+lead to is compared with the partner. Twins (nodes with the very same neighbours) share the
 probability.
 
 A logistic model weighs this evidence. `examples/benchmarks/alignment_confidence.py` fits it to
@@ -24,7 +24,7 @@ WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73) 
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """Estimate the probabilities [N] that partners [N] are right; zero where one is -1, for none.
+    """Estimate the probabilities [N] that partners [N] are right; zero for none, -1.
 
     The graphs [N, N] and [K, K] are symmetric, and their weights do not count.
     """
@@ -34,7 +34,7 @@ def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Arr
 
 
 def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """Collect what speaks for each pair: [N, 11]; arguments as above."""
+    """Collect evidence for each pair: [N, 11]; arguments as above."""
     first, second = (_pattern(each) for each in (source, target))
     nodes = np.flatnonzero(partner >= 0)
     chosen = coo_array(

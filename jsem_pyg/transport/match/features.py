@@ -3,7 +3,7 @@
 Heat profiles look at a column of N numbers for each node. Local profiles take time proportional to
 the edges: what is counted at the edges of a node (degree, triangles, overlap of neighbourhoods),
 and means of these over neighbours, neighbours of neighbours, and so on: along all edges, and along
-edges weighted by overlap, which is small for wrong ones.
+edges weighted by overlap: it is small for wrong ones.
 """
 
 from typing import Any

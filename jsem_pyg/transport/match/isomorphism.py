@@ -1,4 +1,4 @@
-"""Renamed copies: find the renaming where two weighted graphs are the same graph.
+"""Renamed copies: find the renaming if two weighted graphs are the same graph.
 
 Nodes get colours, at first the sizes of their components. A node's new colour
 depends on its own and on the weights and colours of its neighbours (colour refinement); two nodes
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     """Find partners [N] of all nodes with which the graphs are equal, weights included.
 
-    None where there is none, or where the search would take long, as it does between some strongly
+    None if there is none, or if the search would take long, as it does between some strongly
     regular graphs. Matrices are symmetric, without stored zeros.
     """
     if source.shape != target.shape or source.nnz != target.nnz:
@@ -60,7 +60,7 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
 
 
 def _random(generator: np.random.Generator, count: int) -> Array:
-    """Draw odd 64-bit numbers, whose sums differ if their terms do."""
+    """Draw odd 64-bit numbers: their sums differ if the terms do."""
     return generator.integers(0, 1 << 63, count, np.uint64) * np.uint64(2) + np.uint64(1)
 
 

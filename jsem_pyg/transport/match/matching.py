@@ -37,9 +37,9 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     wrong optima on all but random graphs. Better assignments are then searched along the edges
     (:mod:`jsem_pyg.transport.match.moves`). Graphs of up to 2,000 nodes or so are also compared by
     the heat profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), computed on the
-    edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods, which is
-    small for random edges. Where nodes have few neighbours, as on roads and power lines, a search
-    for alike branches is added (:mod:`jsem_pyg.transport.match.branches`), which looks at all pairs
+    edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods: it is
+    small for random edges. If nodes have few neighbours, as on roads and power lines, a search
+    for alike branches is added (:mod:`jsem_pyg.transport.match.branches`); it looks at all pairs
     of nodes. Otherwise memory grows with nodes and edges.
 
     Of two sides that differ in size, each node of the smaller one gets a partner, and others stay
@@ -58,8 +58,8 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
 
     Returns:
         The plan that sends the same mass from every node to its partner, `plan.argmax()`. Its cost
-        is :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}`: a local optimum, which is not always the
-        best. Where nodes look alike, their order decides which one is found.
+        is :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}`: a local optimum, not always the
+        best. If nodes look alike, their order decides which one is found.
 
     Source: Mémoli, "Gromov-Wasserstein distances and the metric approach to object matching",
     Foundations of Computational Mathematics 11, 2011.

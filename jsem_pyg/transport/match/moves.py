@@ -4,7 +4,7 @@ All run on the CPU, in time and memory that grow with the edges:
 
 - *percolation*: the best assignment of the scores by matched neighbours comes next. It spreads from
   few right pairs to all, but goes by the neighbours of the step before.
-- *swaps* of two partners, which repair what percolation cannot: nodes whose neighbours are nearly
+- *swaps* of two partners repair what percolation cannot: nodes whose neighbours are nearly
   the same. With :math:`\mathbf{B}' = \mathbf{P} \mathbf{B} \mathbf{P}^T` and
   :math:`\mathbf{M} = \mathbf{A} \mathbf{B}'`, a swap of a and b gains twice
   :math:`M_{ab} + M_{ba} - M_{aa} - M_{bb} + 2 A_{ab} B'_{ab}`.

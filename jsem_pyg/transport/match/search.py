@@ -1,4 +1,4 @@
-"""From features to a good assignment: where to start, and which moves to make when."""
+"""From features to a good assignment: the start, and the order of the moves."""
 
 import logging
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed: int) -> Found:
-    """Search the assignment that keeps most: every node of the smaller side has a partner.
+    """Find an assignment that keeps many edges: every node of the smaller side has a partner.
 
     A few candidates for each node come first, and the best that moves make of them. Where that can
     be better, heat profiles of the nodes of small graphs, and alike branches of sparse ones, give
@@ -53,7 +53,7 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
 
 
 class _Search:
-    """A search, which remembers its stages."""
+    """A search that keeps its stages."""
 
     def __init__(self, source: csr_array, target: csr_array, max_iter: int, seed: int) -> None:
         self.sides, self.max_iter, self.seed = (source, target), max_iter, seed
@@ -64,7 +64,7 @@ class _Search:
         self.stages: list[tuple[str, Array]] = []
 
     def run(self) -> Assignment:
-        """Find the best assignment, which the last stage has."""
+        """Find the best assignment: the last stage has it."""
         self.stages += search_candidates(self.task, self.max_iter)
         best = Assignment(self.stages[-1][1], kept_weight(self.task, self.stages[-1][1]))
         if self.num_pairs > SCHEDULE.most_pairs:
@@ -99,7 +99,7 @@ class _Search:
         return best
 
     def _anneal(self, best: Assignment) -> Assignment:
-        """Anneal until a whole round of confidences brings nothing."""
+        """Repeat annealing until a whole round of confidences brings nothing."""
         since, confidence = 0, edge_confidence(*self.sides, best.partner)
         for number in range(self.max_iter):
             least = SCHEDULE.confident[number % len(SCHEDULE.confident)]
@@ -146,7 +146,7 @@ class _Search:
 def _is_chance(source: csr_array, target: csr_array, partner: Array) -> bool:
     """Return True if edges are kept as between graphs that have nothing in common.
 
-    Only the number of edges that partners share is looked at, which says nothing of weights.
+    Only the number of edges that partners share counts, not their weights.
     """
     if any(np.ptp(each.data) > 0 for each in (source, target) if each.nnz):
         return False
@@ -158,7 +158,7 @@ def _is_chance(source: csr_array, target: csr_array, partner: Array) -> bool:
 
 
 def _relaxed(task: Task) -> Assignment:
-    """Find the assignment of SciPy's conditional gradients, and swap after it.
+    """Find an assignment by SciPy's conditional gradients, and improve it by swaps.
 
     Source: Vogelstein et al., "Fast approximate quadratic programming for graph matching", PLOS
     ONE 10, 2015.

@@ -25,14 +25,14 @@ _LEAST_SUM = np.float32(1e-15)  # of a soft row
 
 
 class Soft(NamedTuple):
-    """A few partners of every node, each with a share of its mass."""
+    """A few partners of every node, and their shares of its mass."""
 
     column: Array  # [N, m] int32
     mass: Array  # [N, m] float32, about one in a row, and at most that in a column
 
 
 def one_each(*partners: Array) -> Soft:
-    """Take the mean of some assignments [N], in which -1 is none."""
+    """Take the mean of some assignments [N]; -1 is none."""
     column = np.stack(partners, 1).astype(np.int32)
     share = (column >= 0) * np.float32(1 / len(partners))
     return Soft(np.maximum(column, 0), share)
@@ -68,7 +68,7 @@ def balanced(column: Array, value: Array, num_targets: int, unmatched: Any = 0.0
 def balancing(
     matrix: csr_array, least: Any, full: Any, unmatched: Any = 0.0, steps: int = 10
 ) -> tuple[Array, Array]:
-    """Find factors with which rows have sums of nearly one, and columns still nearer.
+    """Find factors that bring the sums of rows near one, and the sums of columns nearer.
 
     Args:
         matrix: [N, K], entries >= 0.
@@ -94,7 +94,7 @@ def harden(task: Task, soft: Soft, fallback: Array) -> Assignment:
 def anneal(
     task: Task, *starts: Assignment, confident: Array | None = None, rows: Array | None = None
 ) -> Assignment:
-    """Cool soft assignments from the mean of some assignments.
+    """Improve assignments by cooling soft ones, from the mean of some assignments.
 
     Where two assignments are each right in a part of the graph, the neighbours of a node decide
     between them, and both parts come through. In the beginning, only nodes count that are
@@ -108,7 +108,7 @@ def anneal(
 
 
 def soft_start(task: Task) -> Assignment:
-    """Soften the nodes that look most alike, at one temperature."""
+    """Make soft assignments of the nodes that look most alike, at one temperature."""
     soft = from_likeness(task, SCHEDULE.start_temperature)
     colds = np.full(SCHEDULE.soft_steps, SCHEDULE.cold)
     fallback = filled(np.full(len(task.bonus), -1), task.target.shape[0])

@@ -32,7 +32,7 @@ class Plan:
 
     Args:
         scores: log2 T.
-        cost: the objective reached, without the entropy: the squared GW discrepancy
+        cost: the objective at the end, without the entropy: the squared GW discrepancy
             `sum |C_ik - D_jl|^2 T_ij T_kl`, with the costs of features, if any.
         epsilon: the temperature at the end, in the unit of squared costs.
         converged: whether the solver's tolerance was met.
@@ -42,7 +42,7 @@ class Plan:
         target: [K, s] the same of the other side.
         confidence_model: what computes :attr:`confidence` of a plan; None if nothing does.
         dtype: the type of the tensors that the methods return; None for the type of the scores,
-            float64 where float32 would not resolve them.
+            float64 if float32 would not resolve them.
     """
 
     scores: Scores
@@ -100,7 +100,7 @@ class Plan:
             ).coalesce()
 
     def apply(self, y: Tensor) -> Tensor:
-        """Give each source point the mean of what it is sent to: the barycentric projection.
+        """Average `y` over the targets of each source point: the barycentric projection.
 
         Args:
             y: [K, D] a signal of the target points, such as features, or classes one-hot.
@@ -130,7 +130,7 @@ class Plan:
         return self._cast(self.scores.rows(0, self.shape[0]).exp2())
 
     def marginals(self) -> tuple[Tensor, Tensor]:
-        """Sum the masses that leave the source [N] and reach the target [K], float64."""
+        """Sum the masses that leave the source [N] and arrive at the target [K], float64."""
         return row_sums(self.scores), self.scores.column_sums()
 
     def perplexity(self) -> Tensor:
@@ -150,13 +150,13 @@ class Plan:
     def confidence(self) -> Tensor:
         """Estimate the probability [N] that the partner, :meth:`argmax`, is right.
 
-        Of :func:`match_graphs` it is the probability of the true partner, which nodes with the same
-        neighbours share. Of :func:`gromov_wasserstein` it is the probability that the partner is
+        Of :func:`match_graphs` it is the probability of the true partner; nodes with the same
+        neighbours share it. Of :func:`gromov_wasserstein` it is the probability that the partner is
         among the tenth of all target points that is nearest to the true one; features and known
         pairs do not count. Zero without mass. Both are fitted to simulated pairs, some with
         nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
         the sides do not correspond, or that their costs do not show how. Computed when it is first
-        read, which takes as long as a small alignment.
+        read; that takes as long as a small alignment.
 
         Raises:
             ValueError: if the plan comes from another solver.
@@ -186,7 +186,7 @@ class Plan:
         return result.to(self.dtype or result.dtype)
 
     def _confidence_of_targets(self, received: "Plan") -> Tensor:
-        """Average the confidence of the source points that a target point's mass is from: [K]."""
+        """Average over the mass of a target point the confidence of its source points: [K]."""
         return received.apply(self.confidence[:, None])[:, 0]
 
     @without_autocast
@@ -194,7 +194,7 @@ class Plan:
         """Put both sides in one space, matched points close together.
 
         The singular vectors of the matched coordinates X^T T Y turn both sides onto shared axes
-        (those of largest matched covariance first), as canonical correlations would.
+        (the largest matched covariance first), as canonical correlations would.
 
         Args:
             dim: the number of axes, at most the smaller rank.

@@ -19,7 +19,7 @@ BLOCK = 1 << 20  # numbers: what a core's caches hold
 
 
 class Scores(Protocol):
-    """log2 of a plan [N, K]; minus infinity where there is no mass."""
+    """log2 of a plan [N, K]; minus infinity for pairs without mass."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,14 +42,14 @@ class Scores(Protocol):
         """Compute T y [N, D] of y [K, D], in the longer of both types."""
 
     def shares(self, dtype: torch.dtype) -> "Scores":
-        """Scale rows to sums of one, to the last digits of a type; rows without mass stay so."""
+        """Scale rows to sums of one, to the last digits of a type; rows without mass stay empty."""
 
     def times(self, factor: float) -> "Scores":
         """Multiply the plan by a number."""
 
 
 class FactoredScores(NamedTuple):
-    """log2 T_ij = u_i . v_j + f_i + g_j, where only the vectors are stored."""
+    """log2 T_ij = u_i . v_j + f_i + g_j; only the vectors are stored."""
 
     u: Tensor  # [N, R]
     v: Tensor  # [K, R]
@@ -147,7 +147,7 @@ class DenseScores(NamedTuple):
 
 
 class AssignmentScores(NamedTuple):
-    """log2 T of a plan with all mass of a source point at its partner, which has no other."""
+    """log2 T of a plan that sends all mass of a source point to one partner of its own."""
 
     partner: Tensor  # [N] int64 the target point of each source point; -1: it has no mass
     mass: Tensor  # [N] log2 of the mass that goes there
@@ -210,7 +210,7 @@ def row_sums(scores: Scores) -> Tensor:
 
 
 def row_blocks(scores: Scores) -> Iterator[tuple[slice, Tensor]]:
-    """Compute blocks of rows of log2 T, and say which rows they are."""
+    """Yield blocks of rows of log2 T, with the places of their rows."""
     num_rows, num_columns = scores.shape
     step = max(1, BLOCK // max(1, num_columns))
     for start in range(0, num_rows, step):
@@ -258,7 +258,7 @@ def plan_sums(scores: FactoredScores) -> PlanSums:
 
 
 def row_potentials(scores: FactoredScores, rows: Tensor) -> Tensor:
-    """Find potentials [N] float64 of some rows if these had a mass of one; zero elsewhere."""
+    """Find potentials [N] float64 that give some rows a mass of one; zero for other rows."""
     found = torch.zeros_like(scores.f, dtype=torch.float64)
     some = scores._replace(u=scores.u[rows], f=torch.zeros_like(scores.f[rows]))
     found[rows] = some.shares(torch.float64).f

@@ -29,7 +29,7 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
     x is divided by the root of the Frobenius norm of its covariance, so that costs are of order
     one; or by its mean, if all mass is at one place and it counts. Without either the scale is one.
     With `keeps_mean` there are axes for the part of the mean that is orthogonal to the others: it
-    adds a constant to a kernel, which only balanced plans do not depend on.
+    adds a constant to a kernel; only balanced plans do not depend on it.
     """
     mass = mass.double() / mass.double().sum()
     x, mean = centred(factor.x.detach().double(), mass)

@@ -133,7 +133,7 @@ class Problem:
 
     @property
     def has_saddle(self) -> bool:
-        """True if p q^T is a saddle point at low temperature, where descent stays.
+        """True if p q^T is a saddle point at low temperature: descent stays there.
 
         So it is with fixed marginals: the energy falls with the size of all moments.
         """
@@ -190,7 +190,7 @@ class Problem:
         return float((z.abs() @ self.coupling.linear.abs() @ v.abs().amax(0)).max())
 
     def critical_epsilon(self) -> float:
-        """Find the temperature above which the independent plan is the stable solution, or nearly.
+        """Find about the lowest temperature at which the independent plan is stable.
 
         Near it, T = p q (1 + z A z'), so that G -> 4 kappa cov(x) (G + m n^T) cov(y) / epsilon, of
         means m and n. Without these G is zero above 4 kappa times both top variances. With them

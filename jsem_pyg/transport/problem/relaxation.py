@@ -1,6 +1,6 @@
 r"""Marginals that are not fixed: their penalties, and what squared costs add to the scores.
 
-The objective has the squares of the costs, which are constants only while both marginals are fixed.
+The objective has the squares of the costs; these are constant only if both marginals are fixed.
 With kernels and the second moments :math:`\mathbf{P} = \mathbf{X}^T \mathrm{diag}(r) \mathbf{X}`
 and :math:`\mathbf{Q} = \mathbf{Y}^T \mathrm{diag}(c) \mathbf{Y}` of the masses r that leave and c
 that arrive, they are :math:`||\mathbf{P}||^2 + ||\mathbf{Q}||^2`, so that the scores of column j
@@ -10,7 +10,7 @@ A partial plan sends a given mass, within the bounds p and q. It is solved as a 
 marginals: a dummy point on each side takes what the points of the other side keep, at no cost, and
 the dummies send each other nothing.
 
-Source: the dummy points are those of Chapel, Alaya and Gasso, "Partial optimal transport with
+Source: the dummy points come from Chapel, Alaya and Gasso, "Partial optimal transport with
 applications on positive-unlabeled learning", NeurIPS 2020.
 """
 
@@ -28,7 +28,7 @@ class Relaxation:
     Args:
         rows: rho of the penalty rho KL(r | p); infinity: r = p.
         columns: the same of the columns; zero: they are free.
-        mass: the total that is sent, where r <= p and c <= q; None: p and q are no bounds.
+        mass: the total that is sent, with r <= p and c <= q; None: p and q are no bounds.
     """
 
     rows: float = float("inf")

@@ -42,8 +42,8 @@ def sampled_gromov_wasserstein(
     .. math::
         \Lambda_{ij} = \frac{1}{M} \sum_m |C_{i k_m} - D_{j l_m}|^2
 
-    Estimates are averaged over the steps, which begin at the best plan between some points of
-    either side. Where costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a
+    Estimates are averaged over the steps. These begin at the best plan between some points of
+    either side. If costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a
     plan [N, K].
 
     Args:
@@ -63,7 +63,7 @@ def sampled_gromov_wasserstein(
         seed: of the draws.
 
     Returns:
-        The plan, in the type of the costs. Its cost is exact, except where a side has more points
+        The plan, in the type of the costs. Its cost is exact, unless a side has more points
         than the twentyfold of `num_anchors` and is a :class:`ColumnCost`, or has more than 2^13:
         then it is estimated from as many pairs.
 

@@ -142,7 +142,7 @@ def _exact_cost(problem: Problem, plan: Tensor) -> float:
 
 
 def critical_epsilon(problem: Problem, seed: int) -> float:
-    """Estimate the temperature above which the independent plan is stable; one, if none is.
+    """Estimate the lowest temperature at which the independent plan is stable; one, if none is.
 
     Near it, T = p q (1 + z), so that z -> 4 C z D / epsilon, with C and D centred by their masses.
     """

@@ -12,7 +12,7 @@ def entropic_plan(
 ) -> tuple[Tensor, Tensor]:
     """Find T = exp(f_i + score_ij + g_j) of marginals p and q, all > 0: log T [N, K], g [K].
 
-    It begins at `g` [K], and ends where the marginal error sum_i |T 1 - p|_i is `tol`, or after so
+    It begins at `g` [K], and ends when the marginal error sum_i |T 1 - p|_i is `tol`, or after so
     many iterations; columns are exact. Potentials are kept as logarithms. Between two exponentials
     of the table, scalings of its rows and columns do the same by products with vectors, as long as
     they stay in range.

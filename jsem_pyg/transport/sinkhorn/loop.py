@@ -65,7 +65,7 @@ def sinkhorn(
     averages `signal` [(S,) K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds
     them. With `is_careful`, a single plan with fixed marginals goes back to its best potentials
     where the error grows, and returns these in the end. With `is_partial`, the last row and column
-    are dummies, which may take all the mass: then the error stays as it is while potentials travel,
+    are dummies that may take all the mass: then the error stays as it is while potentials travel,
     and steps become longer.
     """
     q = kernel.log2_q.exp2()
@@ -120,12 +120,12 @@ def sinkhorn(
 
 
 def _within(kernel: Kernel, psi: Tensor, limit: Any, is_partial: bool) -> Tensor:
-    """Hold potentials within a limit; in partial plans they travel together, which is undone."""
+    """Hold potentials within a limit; undo that they travel together in partial plans."""
     return (_centred(kernel, psi) if is_partial else psi).clamp(-limit, limit)
 
 
 def _centred(kernel: Kernel, psi: Tensor) -> Tensor:
-    """Subtract what potentials have in common, which rows make up for."""
+    """Subtract what potentials have in common; rows make up for it."""
     q = kernel.log2_q.exp2()
     return psi - ((q * psi).sum(-1) / q.sum()).unsqueeze(-1)
 

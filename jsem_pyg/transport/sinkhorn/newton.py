@@ -1,4 +1,4 @@
-r"""Newton's method for the potentials of small plans, which then have exactly their masses.
+r"""Newton's method for the potentials of small plans, until their masses are exact.
 
 With exact rows, :math:`T_{ij} = p_i \, \mathrm{softmax}_j(S_{ij} + g_j)`, the columns have their
 masses at the minimum of the convex function
@@ -30,9 +30,9 @@ _FAST = 0.2  # of the error before: there is no need for second derivatives
 
 
 def newton(kernel: Kernel, psi: Tensor, tol: float, is_careful: bool) -> Tensor:
-    """Find column potentials [S, K] in bits, which miss the masses of columns by at most `tol`.
+    """Find column potentials [S, K] in bits that miss the masses of columns by at most `tol`.
 
-    It begins at `psi`; where that leads nowhere, a careful search begins again, at a warm
+    It begins at `psi`; if that leads nowhere, a careful search begins again, at a warm
     temperature, and cools.
     """
     score = math.log(2) * (kernel.u.double() @ kernel.v.double().mT)

@@ -33,7 +33,7 @@ _FOLLOWING = Effort(
 
 
 def descend(problem: Problem, candidates: list[State], run: Run) -> State:
-    """Cool the candidates, and restart the best as long as that leads to a lower energy."""
+    """Find the best state: cool candidates, and restart the best until energy falls no more."""
     cooled = [cool(problem, each, run) for each in candidates]
     state = min(cooled, key=lambda each: float(rating(problem, each)))
     if problem.has_few_axes:
@@ -51,7 +51,7 @@ def descend(problem: Problem, candidates: list[State], run: Run) -> State:
 
 
 def cool(problem: Problem, state: State, run: Run) -> State:
-    """Cool a single state to the last temperature, and work on it there until it settles."""
+    """Bring a single state to the last temperature, and work on it there until it settles."""
     valid = state  # the last one that meets the marginals
     while True:
         state = _settled(problem, state, valid, COOLING)
@@ -67,9 +67,9 @@ def cool(problem: Problem, state: State, run: Run) -> State:
 
 
 def _settled(problem: Problem, state: State, valid: State, effort: Effort) -> State:
-    """Settle a single state: from a valid one and by more passes, if it loses its moments.
+    """Work on a single state until it settles; if it loses its moments, start at a valid one.
 
-    Few passes over a sharp plan may send all rows to one column, which have the mean of all rows.
+    Few passes over a sharp plan may send all rows to one column: its mean is then the mean of all.
     """
     found = settle(problem, state, effort)
     if problem.has_saddle and is_independent(found) and not is_independent(valid):
@@ -80,7 +80,7 @@ def _settled(problem: Problem, state: State, valid: State, effort: Effort) -> St
 
 
 def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
-    """Go on from a plan, down to the last temperature."""
+    """Continue from a plan, down to the last temperature."""
     epsilon = plan.epsilon / unit
     if epsilon > run.critical:  # which would melt the plan, as may be one of other costs
         epsilon = warm(problem, run)

@@ -63,7 +63,7 @@ def _mismatch(problem: Problem, state: State) -> float:
 
 
 def _unfolded(problem: Problem, state: State, run: Run) -> State:
-    """Settle a single state of a balanced plan, by the potentials of copies."""
+    """Find the settled state of a balanced plan, by the potentials of copies."""
     for _ in range(SCHEDULE.copy_steps):
         state = settle(problem, replace(state, psi=_potentials(problem, state)[1]), _ONE_PASS)
         if float(state.moved) < run.tol:

@@ -71,7 +71,7 @@ COOLING = Effort(tol=SCHEDULE.cooling_tol, updates=SCHEDULE.cooling_updates)
 
 
 def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
-    """Begin descents at moments [S, R, R'], at temperatures [S]."""
+    """Make states that begin at moments [S, R, R'] and temperatures [S]."""
     like, shape = problem.source.z, moments.shape[:-2]
     nothing = moments.new_full(shape, torch.inf)
     x, y = problem.coordinates
@@ -88,7 +88,7 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
 
 
 def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -> State:
-    """Begin a descent at a plan of as many points, at a temperature.
+    """Make a state that begins at a plan between these points, at a temperature.
 
     The coordinates may be other ones; `unit` is a squared cost of the problem in
     the unit of the plan's temperature. If that one is far from `epsilon`, potentials begin at zero.
@@ -171,7 +171,7 @@ def settle(problem: Problem, state: State, effort: Effort) -> State:
     """Work on plans at their temperatures until they settle, or the effort is spent.
 
     With fixed marginals every update lowers the energy. Otherwise the squares of the costs are a
-    convex part of it, which full steps of the moments would overshoot: these are damped, or mixed.
+    convex part of it. Full steps of the moments would overshoot it: they are damped, or mixed.
     """
     mixer = Mixer(torch.ones_like(_all_moments(state)))
     damping, best = SCHEDULE.damping, (torch.inf, torch.empty(0), torch.empty(0))
@@ -280,7 +280,7 @@ def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
 
 
 def masses_of(problem: Problem, found: Scaling) -> tuple[Tensor, Tensor]:
-    """Find the masses that leave the points [S, N] and reach the points [S, K], without dummies."""
+    """Find the masses that leave points [S, N] and arrive at points [S, K], without dummies."""
     done, (rows, columns) = found.done, problem.shape
     sent, received = problem.source.mass, done.column_mass[..., :columns]
     if not problem.relaxation.fixes_rows:
@@ -300,7 +300,7 @@ def averages(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
 
 
 def rating(problem: Problem, states: State) -> Tensor:
-    """Rate states by their energy, or if the marginals are missed, by a number above all energies.
+    """Compute what states are compared by: energy, or more than any if they miss the marginals.
 
     The independent plan comes last if it is a saddle, see `Problem.has_saddle`: it meets the
     marginals where sharp plans miss them at first, and its energy is the highest.

@@ -108,7 +108,7 @@ def _carry(level: Problem, finer: Problem, states: State, run: Run) -> State:
 def race_at(
     level: Problem, starts: list[Start], temperatures: list[float], run: Run
 ) -> tuple[State, list[str]]:
-    """Cool starts from some temperatures on, the hottest first: the best states, and their names.
+    """Find the best states, and their names, by cooling starts from some temperatures on.
 
     Plans of small problems are cooled as far as the one that is returned, others until they are
     sharp.
@@ -123,7 +123,7 @@ def race_at(
 def _cooled(
     level: Problem, batches: list[State], names: list[str], run: Run
 ) -> tuple[State, list[str]]:
-    """Cool batches of states; a batch joins the others when these reach its temperature."""
+    """Bring states to the last temperature; a batch joins the others at its own temperature."""
     states, kept = batches[0].take(slice(0, 0)), list[str]()
     sharp = SCHEDULE.sharp
     if level.is_small:

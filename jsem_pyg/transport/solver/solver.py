@@ -35,14 +35,14 @@ def gromov_wasserstein(
     backend: str = "auto",
     progress: bool = True,
 ) -> Plan:
-    r"""Find which points of two spaces correspond, from the costs inside each of them alone.
+    r"""Find which points of two spaces correspond, from the costs inside each space alone.
 
     .. math::
         \min_{\mathbf{T}} \; \alpha \sum_{ijkl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}
         + (1 - \alpha) \sum_{ij} |\phi_i - \psi_j|^2 T_{ij}
         + \epsilon \, \mathrm{KL}(\mathbf{T} \,|\, \mathbf{p} \mathbf{q}^T)
 
-    where alpha is one without features. The costs are factored, so the plan is never stored: a
+    Without features alpha is one. The costs are factored, so the plan is never stored: a
     step takes O(N K r) time and O((N + K) r) memory. The problem has many local optima, and the
     start decides; so several are raced on a few hundred quantised points while the temperature
     falls, and the best goes on among all points.
@@ -52,15 +52,15 @@ def gromov_wasserstein(
             [N, r].
         target: K points, of another space; the same kind of cost.
         cost: what makes a factor of a `Data` or of coordinates, such as ``HeatCost(t=2.0)``. None:
-            centred inner products of coordinates, which determine squared distances, and mislead
-            less where lengths disagree; for a `Data` without them, ``HeatCost()``.
+            centred inner products of coordinates; they determine squared distances, and mislead
+            less if lengths disagree. For a `Data` without coordinates: ``HeatCost()``.
         p: [N] masses of the source, non-negative, divided by their sum; None: the same for all.
         q: [K] masses of the target.
         epsilon: the temperature at the end, as a share of the critical one, above which all goes
-            everywhere. Small ones give sharp plans. Cooling ends before where rows are so sharp
-            that a colder plan would be the same, and goes on where both sides turn out to be
-            copies; :attr:`Plan.epsilon` is what was reached.
-        absolute: whether `epsilon` is in the unit of squared costs instead, and is reached whatever
+            everywhere. Small ones give sharp plans. Cooling ends before if rows are so sharp
+            that a colder plan would be the same, and goes on if both sides turn out to be
+            copies; :attr:`Plan.epsilon` is the last temperature.
+        absolute: whether `epsilon` is in the unit of squared costs instead, and holds whatever
             happens; and `rho` likewise.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
@@ -70,21 +70,21 @@ def gromov_wasserstein(
         marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target
             points may get any mass, up to a penalty `rho` KL(c | q). "unbalanced": source points as
             well, with `rho` KL(r | p). "partial": a total of `mass` is sent, no
-            more than p from a point and q to a point, which are 1 / min(N, K) by default: so with
+            more than p from a point and q to a point, by default 1 / min(N, K): so with
             ``mass=1`` every point of the smaller side finds partners, and others stay alone.
         rho: the penalty, as a share of the critical temperature, or absolute; 0 is none.
         mass: what is sent in partial transport, at most the sums of p and of q.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
-            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" where
+            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" if
             one side has no more than three dimensions.
         tol: of the marginal error `sum |c - q|`, and of the relative change of a solution in a
             step.
         max_iter: steps at the last temperature, after which it is a warning not to have converged.
         seed: of samples and quantisation.
         backend: "reference", "torch", "numba", "triton" or "auto".
-        progress: show a bar, where there is a terminal to show it in.
+        progress: show a bar, if there is a terminal to show it in.
 
     Returns:
         The plan; its `cost` is the objective without the entropy, in the unit of squared costs.

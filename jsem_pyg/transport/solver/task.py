@@ -67,7 +67,7 @@ def read_task(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units, which remembers where its numbers come from."""
+    """One problem in the user's units, with the tensors that its numbers come from."""
 
     first: Factor
     second: Factor
@@ -88,10 +88,10 @@ class Task:
         return 1.0 if self.features is None else self.options.alpha
 
     def solve(self, is_sharpened: bool = False, is_start: bool = False) -> Plan:
-        """Find the best plan that the starts lead to.
+        """Find the best plan from the starts.
 
         `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on
-        from it, so that there is no warning where it has not converged.
+        from it, so that there is no warning if it has not converged.
         """
         dtype = torch.promote_types(self.first.x.dtype, self.second.x.dtype)
         if self.options.marginals != "partial":
@@ -165,7 +165,7 @@ class Task:
         return self._plan(problem, state, steps, unit, is_start)
 
     def _posed(self) -> tuple[Problem, float, float]:
-        """Pose the problem: it, the user's unit of its squared costs, the critical temperature."""
+        """Return the problem, the user's unit of squared costs, and the critical temperature."""
         is_free = self.options.marginals != "balanced"
         prepare = as_kernels if is_free else prepare_factors
         first, second = prepare(self.first, self.second, self.p, self.q)
