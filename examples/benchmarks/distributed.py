@@ -4,8 +4,8 @@ Two tables, on the graph of the nearest neighbours of random points in four dime
 
 - bytes: the halo of parts drawn at random, of halves along a breadth-first search and of METIS, and
   the bytes that all processes send in a term. Parts of one partition are joined into fewer.
-- time: of the product with the own columns, of the exchange, of a term that overlaps both, and of
-  an epoch (forward, and backward in x, weights and t). Processes share the cores of this machine.
+- time: of the exchange, of a term (exchange and product), and of an epoch (forward, and backward in
+  x, weights and t). Processes share the cores of this machine.
 
     python examples/benchmarks/distributed.py
     python examples/benchmarks/distributed.py --num-nodes 200000 1000000 --time-nodes 200000
@@ -113,8 +113,7 @@ def run(rank: int, size: int, folder: str, args: argparse.Namespace, method: str
         y.backward(torch.ones_like(y))
 
     found = {
-        "inner": fastest(args.repeats, lambda: matrix._multiply_inner(x, out, out, 2)),
-        "exchange": fastest(args.repeats, lambda: part.halo.start_fetch(x).wait()),
+        "exchange": fastest(args.repeats, lambda: part.halo.append(x)),
         "term": fastest(args.repeats, lambda: matrix.step(x, out, out, 2)),
         "epoch": fastest(args.repeats, epoch),
     }
@@ -135,7 +134,6 @@ def measure_time(structure: GraphStructure, method: str, size: int, args) -> dic
     return {
         "processes": size,
         "order": method,
-        "own columns, ms": 1e3 * found["inner"],
         "exchange, ms": 1e3 * found["exchange"],
         "term, ms": 1e3 * found["term"],
         "epoch, s": found["epoch"],
