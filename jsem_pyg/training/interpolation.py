@@ -127,6 +127,7 @@ def interpolate(
         check_positive("t", t)
     if conductance is not None:
         check_instance("conductance", conductance, Module, "a module or None")
+    types = [] if conductance is None else [p.dtype for p in conductance.parameters()]
     process = _Process(data, kernel, conductance, normalization)
     _check_values(values, observed, process.structure.num_nodes)
     y = values.detach().double().reshape(len(values), -1)
@@ -137,6 +138,9 @@ def interpolate(
     with torch.no_grad():
         mean, variance = process.condition(y, observed, num_samples, generator)
         h = None if conductance is None else conductance(process.edge_attr).to(values.dtype)
+    if conductance is not None:  # whose numbers were views of one float64 vector
+        for parameter, dtype in zip(conductance.parameters(), types, strict=True):
+            parameter.data = parameter.data.to(dtype, copy=True)
     return Interpolation(
         mean.reshape(-1, *values.shape[1:]).to(values.dtype),
         variance.clamp(min=0).sqrt().to(values.dtype),

@@ -145,6 +145,10 @@ def test_planted_conductances_are_found_and_pay():
     ratio = learned.conductance[closed].mean() / learned.conductance[~closed].mean()
     assert ratio < 0.15
     assert learned.conductance.shape == (data.num_edges,)
+    assert conductance.slope.dtype == torch.float32  # as it came
+    assert conductance.slope.abs().max() > 0.1
+    h = conductance(data.edge_attr)
+    assert_close(h, learned.conductance.to(h), rtol=1e-5, atol=1e-5)
 
 
 def test_deviations_cover_what_is_hidden():
