@@ -100,7 +100,7 @@ def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight
     check_weight_range(name, edge_weight)
 
 
-def check_edge_type(edge_type: Any, num_edges: int, num_relations: int) -> None:
+def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = None) -> None:
     """Raise unless `edge_type` [num_edges] holds relations in [0, num_relations)."""
     check_integers("edge_type", edge_type)
     if edge_type.dim() != 1 or edge_type.numel() != num_edges:
@@ -109,10 +109,10 @@ def check_edge_type(edge_type: Any, num_edges: int, num_relations: int) -> None:
             f"'edge_index' (got {list(edge_type.shape)})."
         )
     low, high = (int(edge_type.min()), int(edge_type.max())) if num_edges else (0, 0)
-    if low < 0 or high >= num_relations:
+    if low < 0 or (num_relations is not None and high >= num_relations):
         raise ValueError(
-            f"Expected 'edge_type' to hold relations in [0, {num_relations}), as 'num_relations' "
-            f"says (got values from {low} to {high})."
+            f"Expected 'edge_type' to hold relations in [0, {num_relations or 'R'}), as "
+            f"'num_relations' says (got values from {low} to {high})."
         )
 
 

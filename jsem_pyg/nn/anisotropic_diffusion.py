@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
-from .._checks import check_bool, check_edge_type, check_nonnegative_int
+from .._checks import check_bool, check_edge_type, check_nonnegative_int, shown
 from .._precision import full_precision
 from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
@@ -244,11 +244,16 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
                 f"Expected 'edge_weight' to hold floating-point numbers (got {edge_weight.dtype}). "
                 "To fix this, pass relations by name, edge_type=, to a layer with num_relations=."
             )
-        if (edge_type is None) != (self.num_relations is None):
+        if edge_type is None and self.num_relations is not None:
             raise ValueError(
-                f"Expected 'edge_type' to be {'None' if self.num_relations is None else 'given'} "
-                f"for a layer with num_relations={self.num_relations} (got "
-                f"{'None' if edge_type is None else list(edge_type.shape)})."
+                f"Expected 'edge_type' for a layer with num_relations={self.num_relations} (got "
+                "None)."
+            )
+        if edge_type is not None and self.num_relations is None:
+            raise ValueError(
+                "Expected 'edge_type' to be None for a layer without 'num_relations' (got "
+                f"{shown(edge_type)}). To fix this, make the layer with num_relations=, the number "
+                "of kinds of edges."
             )
 
     def _conduct_features(self, graph: Graph, edge_attr: OptTensor, x: Tensor) -> OptTensor:
@@ -319,6 +324,8 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     if len(x) != 2 or x[0] is not x[1]:
         raise ValueError(
             "Expected 'x' to belong to one set of nodes, since diffusion needs an edge's both "
-            "directions (got a pair of different tensors, as for a bipartite graph)."
+            f"directions (got a pair of {shown(x[0])} and {shown(x[-1])}, as for a relation "
+            "between two node types). To fix this, use jsem_pyg.nn.RelationalChebConv or "
+            "HeteroDiffusion, which take all relations of a HeteroData at once."
         )
     return x[0]
