@@ -33,7 +33,7 @@ def test_truth_values_are_numbers(conductance):
     layer = AnisotropicDiffusion(conductance=Softmin() if conductance == "module" else conductance)
     torch.manual_seed(0)
     for parameter in layer.conductance.parameters():
-        torch.nn.init.uniform_(parameter, -1, 0.5)
+        torch.nn.init.uniform_(parameter, -1, 1)
     isotropic = layer(data.x, data.edge_index, data.edge_weight)
     for shape in ((-1, 1), (-1,)):
         out = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape))
