@@ -18,6 +18,7 @@ from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .hypergraph import hypergraph_diffusion
 from .low_modes import low_modes
 from .simplicial import simplicial_diffusion
+from .sketch import sketch_nodes
 
 __all__ = [
     "dense_laplacian",
@@ -32,5 +33,6 @@ __all__ = [
     "hypergraph_diffusion",
     "low_modes",
     "simplicial_diffusion",
+    "sketch_nodes",
     "truncation_bound",
 ]
