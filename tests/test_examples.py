@@ -397,6 +397,17 @@ RUNS = [
         ],
     ),
     Run(
+        "benchmarks/sketch",
+        "--quick --seeds 1 --methods sketch_nodes fastrp",
+        lambda table: float(by_way(table, "method", "accuracy")["sketch_nodes"].split()[0]) > 80,
+        says="| planted | sketch_nodes | ",
+    ),
+    Run(
+        "benchmarks/sketch",
+        "--million --nodes 2000 --methods sketch_nodes",
+        lambda table: table["CPU s"] > 0,
+    ),
+    Run(
         "benchmarks/surfaces",
         "--vertices 200 --eigenvectors 20",
         lambda table: [

@@ -1,6 +1,6 @@
 """Embeddings of graphs without features: `sketch_nodes` beside FastRP, Cleora and Node2Vec.
 
-Only edges are seen. Each method gives 128 numbers a node by its own defaults, and is judged by
+Only edges are seen. Each method gives 128 numbers a node, and is judged by
 
 - classification: logistic regression on a tenth of the labels, drawn at random;
 - link prediction: a fifth of the edges is held out, the rest is embedded. Pairs are scored by the
@@ -40,6 +40,8 @@ from torch_geometric.utils import (
     stochastic_blockmodel_graph,
     to_undirected,
 )
+
+from jsem_pyg.diffusion import sketch_nodes
 
 GRAPHS = ("Cora", "CiteSeer", "squirrel_filtered", "dblp")
 DIM = 128
@@ -99,14 +101,12 @@ def planted(size: int = 300) -> Graph:
 
 
 def sketch(edge_index: Tensor, size: int, seed: int) -> np.ndarray:
-    """Ours."""
-    from jsem_pyg.diffusion import sketch_nodes
-
+    """Ours, with its defaults."""
     return sketch_nodes(edge_index, DIM, num_nodes=size, seed=seed).numpy()
 
 
 def fast_rp(edge_index: Tensor, size: int, seed: int) -> np.ndarray:
-    """FastRP with the weights of the paper's implementation, none for fewer than three steps."""
+    """FastRP with the third and fourth power, weighted as in its authors' implementation."""
     from fastrp import FastRP
 
     matrix = csr_array((np.ones(edge_index.size(1)), edge_index.numpy()), (size, size))
@@ -266,16 +266,17 @@ def judge(name: str, graph: Graph, seed: int) -> dict[str, float]:
 
 
 def large(size: int, degree: int) -> Tensor:
-    """Random edges, four of five inside groups of a thousand nodes."""
+    """Random edges, four of five inside groups of a thousand nodes, which have random numbers."""
     rng = np.random.default_rng(0)
     one = rng.integers(0, size, size * degree // 2)
     near = one // 1000 * 1000 + rng.integers(0, 1000, len(one))
     other = np.where(rng.random(len(one)) < 0.8, near.clip(max=size - 1), rng.permutation(one))
-    edges = remove_self_loops(torch.from_numpy(np.stack([one, other])))[0]
+    edges = torch.from_numpy(rng.permutation(size)[np.stack([one, other])])
+    edges = remove_self_loops(edges)[0]
     return coalesce(torch.cat([edges, edges.flip(0)], dim=1), num_nodes=size)
 
 
-def main() -> pd.DataFrame:
+def main(arguments: list[str] | None = None) -> pd.DataFrame:
     """Judge every method that is installed on every graph."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -288,7 +289,7 @@ def main() -> pd.DataFrame:
     parser.add_argument("--nodes", type=int, default=1_000_000, help="of the large graph")
     parser.add_argument("--quick", action="store_true", help="a small random graph")
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"), help="a folder")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     names = [name for name in given.methods if find_spec(METHODS[name][1])]
     small = planted()
     if "sketch_nodes" in names:

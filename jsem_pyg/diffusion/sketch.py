@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from .._checks import check_between, check_float, check_nonnegative_int, check_positive_int
+from .._checks import check_between, check_nonnegative_int, check_positive_int
 from .._precision import compute_dtype, without_autocast
 from .._random import seeded
 from ..graph.prepare import GraphReader
@@ -37,31 +37,24 @@ def sketch_nodes(
         \mathbf{Y}_s = (\mathbf{I} - \mathbf{1} \boldsymbol{\pi}^\top)
         e^{-t_s (\mathbf{I} - \mathbf{D}^{-1} \mathbf{W})} \mathbf{D}^\beta \mathbf{R}
 
-    The result has the rows of all :math:`\mathbf{Y}_s` side by side, each of length one. R is a
-    table of random signs: 1, 0 or -1 with the probabilities 1/6, 2/3 and 1/6. The products of rows
-    estimate how much heat the nodes get from the same places. What all nodes would have in common
-    in the end, the mean by their share :math:`\boldsymbol{\pi}` of all degrees, is taken away. So
-    rows are similar if heat flows easily between their nodes. The S scales share R, with dim / S
-    columns, and the products of one series.
+    The result has the rows of all :math:`\mathbf{Y}_s` side by side, each of length one: similar if
+    heat flows easily between their nodes. R has dim / S columns of random signs, 1, 0 or -1 with
+    the probabilities 1/6, 2/3 and 1/6, so that products of rows estimate those of the heat kernel.
+    The mean by the nodes' shares :math:`\boldsymbol{\pi}` of all degrees is taken away, since heat
+    makes it common to all rows. All scales share one series, of about :math:`4 \sqrt{t}` products;
+    FastRP takes the third and fourth power of :math:`\mathbf{D}^{-1} \mathbf{W}` in its place.
 
-    FastRP has the third and fourth power of :math:`\mathbf{D}^{-1} \mathbf{W}` in place of the
-    exponential. Heat of a time t takes about :math:`4 \sqrt{t}` products.
-
-    An isolated node keeps its signs, so that it resembles no other node.
-
-    Results larger than memory: write R to a file, and let
-    :func:`~jsem_pyg.partition.diffuse_file` make heat of it, with ``normalization="rw"``.
+    An isolated node keeps its signs: it resembles no other node. If Y is larger than memory, write
+    R to a file, and diffuse it by :func:`~jsem_pyg.partition.diffuse_file`, "rw" normalised.
 
     Args:
         edge_index: the graph, in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
         dim: the number of columns of the result, a multiple of S.
         edge_weight: [E] non-negative weights, the same in both directions; None: ones.
-        t: the diffusion time >= 0, in steps of a random walk: a number, or [S] scales. Longer times
-            see larger groups of nodes.
+        t: the diffusion time >= 0, in steps of a random walk, or [S] scales.
         num_nodes: N, where isolated nodes may come after the last edge.
         degree_power: :math:`\beta` in (-1, 1). Above zero, nodes of high degree count more for the
-            rows of others. The symmetric Laplacian would give the rows of
-            :math:`\beta - \frac{1}{2}`.
+            rows of others. The symmetric Laplacian would give the rows of :math:`\beta - 1/2`.
         tol: the error allowed, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
         seed: of the signs.
 
@@ -69,13 +62,11 @@ def sketch_nodes(
         [N, dim], without gradients, in the type of `edge_weight` (torch's default type without it).
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `dim` is no multiple of the number of scales, or
-            :func:`~jsem_pyg.diffusion.heat_diffusion` refuses the graph or a time.
+        ValueError: if `dim` is no multiple of S, or :func:`~jsem_pyg.diffusion.heat_diffusion`
+            refuses the graph or a time.
 
-    Source: Chen, Sultan, Tian, Chen and Skiena, "Fast and accurate network embeddings via very
-    sparse random projection", CIKM 2019; signs of Achlioptas, "Database-friendly random
-    projections", Journal of Computer and System Sciences 66, 2003, equation 2.
+    Source: Chen et al., "Fast and accurate network embeddings via very sparse random projection",
+    CIKM 2019; signs of Achlioptas, "Database-friendly random projections", JCSS 66, 2003, eq. 2.
 
     Example:
         >>> two_triangles = torch.tensor([[0, 0, 1, 2, 3, 3, 4], [1, 2, 2, 3, 4, 5, 5]])
@@ -87,8 +78,6 @@ def sketch_nodes(
     check_positive_int("dim", dim)
     check_between("degree_power", degree_power, -1, 1)
     check_nonnegative_int("seed", seed)
-    if edge_weight is not None:
-        check_float("edge_weight", edge_weight)
     times = read_times(torch.tensor(t) if isinstance(t, Sequence) else t, 1).value.flatten()
     scales = len(times)
     if dim % scales:

@@ -12,7 +12,7 @@ from ._batch import check_single
 
 
 class NodeColumns(BaseTransform):
-    """Writes columns of the nodes, or appends them to `data.x`; a subclass computes them."""
+    """Writes columns of the nodes; a subclass computes `count` of them, its argument `name`."""
 
     def __init__(self, name: str, count: int, attr_name: str | None, seed: int) -> None:
         check_positive_int(name, count)

@@ -13,24 +13,17 @@ from ._node_columns import NodeColumns
 class AddSketch(NodeColumns):
     """Adds an embedding of the nodes that is made of edges alone.
 
-    It is that of :func:`jsem_pyg.diffusion.sketch_nodes`. Random signs of different graphs have
-    nothing to do with each other: sketches of two graphs cannot be compared.
-
-    Reads `edge_index` and, if there is one, `edge_weight`.
+    Random signs that heat spreads (:func:`jsem_pyg.diffusion.sketch_nodes`), from `edge_index` and,
+    if there is one, `edge_weight`. Sketches of different graphs cannot be compared.
 
     Args:
         dim: the number of columns, a multiple of the number of times.
         t: the diffusion time >= 0, or several.
-        degree_power: in (-1, 1): how much the degree of a node counts.
         attr_name: the attribute that gets them, [N, dim]; None appends them to `data.x`.
         seed: of the random signs.
 
     Raises:
-        ValueError: if it is a mini-batch (transform its graphs one by one, as a data set's
-            `transform` does), has no `edge_index`, or is refused by `sketch_nodes`.
-
-    Source: Chen et al., "Fast and accurate network embeddings via very sparse random projection",
-    CIKM 2019.
+        ValueError: if it is a mini-batch, has no `edge_index`, or is refused by `sketch_nodes`.
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -43,16 +36,15 @@ class AddSketch(NodeColumns):
         self,
         dim: int,
         t: float | Sequence[float] = (10.0, 100.0),
-        degree_power: float = 0.0,
         attr_name: str | None = "sketch",
         seed: int = 0,
     ) -> None:
         super().__init__("dim", dim, attr_name, seed)
-        self.dim, self.t, self.degree_power = dim, t, degree_power
+        self.dim, self.t = dim, t
 
     def columns(self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Tensor:
         """Compute the sketch [N, dim]."""
-        options = {"num_nodes": num_nodes, "degree_power": self.degree_power, "seed": self.seed}
+        options = {"num_nodes": num_nodes, "seed": self.seed}
         return sketch_nodes(edge_index, self.dim, edge_weight, self.t, **options)
 
     def __repr__(self) -> str:

@@ -14,9 +14,8 @@ EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 def test_writes_the_sketch_and_leaves_the_input_alone():
     weight = torch.tensor([1.0, 1.0, 2.0, 2.0])
     data = Data(x=torch.ones(5, 1), edge_index=EDGES, edge_weight=weight)
-    out = Compose([AddSketch(4, [1.0, 2.0], 0.5, seed=3)])(data)
-    options = {"num_nodes": 5, "degree_power": 0.5, "seed": 3}
-    expected = sketch_nodes(EDGES, 4, weight, [1.0, 2.0], **options)
+    out = Compose([AddSketch(4, [1.0, 2.0], seed=3)])(data)
+    expected = sketch_nodes(EDGES, 4, weight, [1.0, 2.0], num_nodes=5, seed=3)
     assert torch.equal(out.sketch, expected)
     assert "sketch" not in data
     assert torch.equal(AddSketch(4, attr_name=None)(data).x[:, 1:], AddSketch(4)(data).sketch)
