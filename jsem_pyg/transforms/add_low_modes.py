@@ -31,6 +31,7 @@ class AddLowModes(NodeColumns):
     Source: Dwivedi et al., "Benchmarking graph neural networks", JMLR 24, 2023, section 4.
 
     Example:
+        >>> from torch_geometric.data import Data
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
         >>> data = AddLowModes(2, attr_name="pe")(Data(edge_index=path, num_nodes=4))
         >>> data.pe.shape

@@ -26,6 +26,8 @@ class AddSketch(NodeColumns):
         ValueError: if it is a mini-batch, has no `edge_index`, or is refused by `sketch_nodes`.
 
     Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
         >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
         >>> data = AddSketch(8)(Data(edge_index=path, num_nodes=4))
         >>> data.sketch.shape
