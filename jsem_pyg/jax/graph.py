@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jax import Array
 
-from .._checks import check_nonnegative_int
 from .._fingerprint import digest
 from ..graph import GraphStructure
 
@@ -82,14 +81,14 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
         edge_index: [2, E] integers, an array of JAX or NumPy or a torch tensor, with both
             directions of every edge and no self-loops; or a
             :class:`~jsem_pyg.graph.GraphStructure`, in whose place nothing is sorted again.
-        num_nodes: N; None only for a structure, which has it.
+        num_nodes: N; a structure has its own.
 
     Returns:
         A :class:`Graph`, which :func:`heat_diffusion` takes in place of `edge_index`.
 
     Raises:
         TypeError: if `edge_index` is no graph, or traced by `jit`.
-        ValueError: if it is directed, out of range or has self-loops, or has 2^31 edges or more.
+        ValueError: if it is directed, out of range or has self-loops.
 
     Example:
         >>> graph = prepare_graph(np.array([[0, 1], [1, 0]]), num_nodes=3)
@@ -101,12 +100,87 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
         if num_nodes is None:
             raise TypeError("Expected 'num_nodes' to be the number of nodes (got None).")
         structure = GraphStructure(_as_torch(edge_index), num_nodes)
-    elif num_nodes not in (None, structure.num_nodes):
-        check_nonnegative_int("num_nodes", num_nodes)
-        raise ValueError(
-            f"Expected 'num_nodes' to be {structure.num_nodes}, as in the structure (got "
-            f"{num_nodes})."
-        )
+    parts = (structure.rowptr, structure.col, structure.slot)
+        self._key = (structure.num_nodes, *map(digest, parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=("row", "col", "reverse", "slot"),
+    meta_fields=("pattern",),
+)
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected graph without weights, made by :func:`prepare_graph`; a pytree.
+
+    Pass it to compiled functions as an argument, or let them close over it. Graphs of the same
+    edges share what `jit` has compiled.
+
+    Attributes:
+        row: [nnz] int32, the row of every distinct directed edge, a *slot*; ascending.
+        col: [nnz] int32, its column.
+        reverse: [nnz] int32, the slot of (j, i) for the slot of (i, j).
+        slot: [E] int32, the slot of every column of the `edge_index` that was given.
+        pattern: what torch's side prepared.
+    """
+
+    row: Array
+    col: Array
+    reverse: Array
+    slot: Array
+    pattern: Pattern
+
+    @property
+    def structure(self) -> GraphStructure:
+        """The graph as prepared by torch."""
+        return self.pattern.structure
+
+    @property
+    def num_nodes(self) -> int:
+        """The number N of nodes."""
+        return self.structure.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """The number E of columns of the `edge_index` that was given."""
+        return self.structure.num_edges
+
+    def __repr__(self) -> str:
+        return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+
+def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
+    """Sort and check a graph once, outside of `jit`.
+
+    Args:
+        edge_index: [2, E] integers, an array of JAX or NumPy or a torch tensor, with both
+            directions of every edge and no self-loops; or a
+            :class:`~jsem_pyg.graph.GraphStructure`, in whose place nothing is sorted again.
+        num_nodes: N; a structure has its own.
+
+    Returns:
+        A :class:`Graph`, which :func:`heat_diffusion` takes in place of `edge_index`.
+
+    Raises:
+        TypeError: if `edge_index` is no graph, or traced by `jit`.
+        ValueError: if it is directed, out of range or has self-loops.
+
+    Example:
+        >>> graph = prepare_graph(np.array([[0, 1], [1, 0]]), num_nodes=3)
+        >>> graph
+        Graph(num_nodes=3, num_edges=2)
+    """
+    structure = edge_index
+    if not isinstance(edge_index, GraphStructure):
+        if num_nodes is None:
+            raise TypeError("Expected 'num_nodes' to be the number of nodes (got None).")
+        structure = GraphStructure(_as_torch(edge_index), num_nodes)
     if max(structure.num_slots, structure.num_edges) >= 2**31:
         raise ValueError(
             "Expected 'edge_index' to have fewer than 2^31 columns, which JAX counts by int32 (got "
