@@ -53,28 +53,26 @@ def _short_hash(content: bytes | memoryview) -> str:
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
-def describe(name: str, value: Any, deep: bool = False) -> dict[str, str]:
+def describe(name: str, value: Any) -> dict[str, str]:
     """Return a text for `value` and for each part of it, by the name of the part.
 
     Parts are entries of containers and public attributes. Tensors and arrays count by all their
     numbers, functions by name, code and closure, other objects without attributes by their repr. Of
-    a model the weights are left out, which are in its state dict, unless ``deep=True``.
+    a model the weights are left out, which are in its state dict.
 
     Example:
         >>> describe("model", nn.Dropout(0.5))["model.p"]
         '0.5'
     """
-    return dict(_describe(name, value, (), deep))
+    return dict(_describe(name, value, ()))
 
 
-def _describe(
-    name: str, value: Any, outer: tuple[int, ...], deep: bool
-) -> Iterator[tuple[str, str]]:
+def _describe(name: str, value: Any, outer: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     yield name, _text(value)
     if id(value) in outer or len(outer) == _DEEPEST:  # a part of itself
         return
-    for part, inner in _parts(value, deep):
-        yield from _describe(f"{name}.{part}", inner, (*outer, id(value)), deep)
+    for part, inner in _parts(value):
+        yield from _describe(f"{name}.{part}", inner, (*outer, id(value)))
 
 
 def _text(value: Any) -> str:
@@ -108,7 +106,7 @@ def _text(value: Any) -> str:
     return kind if " at 0x" in text else text
 
 
-def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
+def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, BaseData):
         value = value.to_dict()
     if isinstance(value, SparseTensor):
@@ -127,8 +125,6 @@ def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
             yield name, cell.cell_contents
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
-        if deep:
-            yield "state", value.state_dict()
     elif not isinstance(value, (*_OPAQUE, Tensor, np.ndarray)):
         yield from _public(value).items()
 
