@@ -99,7 +99,7 @@ class EmbeddingDataset(PointsDataset):
     def read(self) -> LabelledPoints:
         """Read the embeddings, or embed the documents."""
         if self._kind in _ARRAYS:
-            arrays = read_arrays(self.path)
+            arrays: tuple[Any, ...] = read_arrays(self.path)
         else:
             texts, labels = read_documents(self.path, self.text_columns, self.label_column)
             arrays = embed(texts, self.model, self.words), labels, None
