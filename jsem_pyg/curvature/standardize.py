@@ -1,7 +1,5 @@
 """Standardisation that a few extreme values, such as the curvature of bridges, do not move."""
 
-from typing import Self
-
 import torch
 from torch import Tensor
 
@@ -39,7 +37,11 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
         >>> robust_standardize(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
         tensor([-1.3490, -0.6745,  0.0000,  0.6745, 65.4256])
     """
-    _check_values(values, dims=(1,))
+    check_float("values", values)
+    check_dense("values", values)
+    if values.dim() != 1:
+        raise ValueError(f"Expected 'values' to have shape [E] (got {list(values.shape)}).")
+    check_signal_range("values", values.double())
     if group is None:
         group = torch.zeros_like(values, dtype=torch.int64)
     check_labels("group", group, values.numel())
@@ -52,72 +54,14 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
     return ((values.double() - median[group]) / spread[group]).to(values.dtype)
 
 
-class Standardizer:
-    """Standardises columns, and keeps the scale, so that later values are scaled the same way.
+def robust_scale(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the medians [F] and the spreads [F] of columns [E, F], E > 0, in float64.
 
-    It remembers the median and the spread of each column, see :func:`robust_standardize`; a column
-    that was constant becomes zero for ever.
-
-    Example:
-        >>> standardizer = Standardizer().fit(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
-        >>> standardizer.transform(torch.tensor([3.0, 5.0]))
-        tensor([0.0000, 1.3490])
+    The spread of a constant column is infinite: divided by it, any value becomes zero.
     """
-
-    def __init__(self) -> None:
-        self.scale: tuple[Tensor, Tensor] | None = None  # median and spread, [] or [F] each
-
-    def fit(self, values: Tensor) -> Self:
-        """Find and keep the scale of `values` [E] or [E, F], column by column; forget any other.
-
-        Raises:
-            TypeError: if `values` is not a floating-point tensor.
-            ValueError: if it has another shape, no entry, or NaN or infinite values.
-        """
-        _check_values(values, dims=(1, 2))
-        if values.numel() == 0:
-            raise ValueError(
-                f"Expected 'values' to hold numbers to be fitted on (got {list(values.shape)})."
-            )
-        columns = values.detach().cpu().reshape(len(values), -1)
-        group = torch.arange(columns.size(1)).expand_as(columns)
-        median, spread = _median_and_spread(columns.flatten(), group.flatten())
-        self.scale = median.reshape(values.shape[1:]), spread.reshape(values.shape[1:])
-        return self
-
-    def transform(self, values: Tensor) -> Tensor:
-        """Scale `values`, with as many columns as it was fitted on: -> the same shape and type.
-
-        Raises:
-            TypeError: if `values` is not a floating-point tensor.
-            RuntimeError: if :meth:`fit` has not been called.
-            ValueError: if the columns are others, or there are NaN or infinite values.
-        """
-        if self.scale is None:
-            raise RuntimeError(
-                f"Expected {self!r} to be fitted. To fix this, call fit(values) first."
-            )
-        _check_values(values, dims=(1, 2))
-        median, spread = (each.to(values.device) for each in self.scale)
-        if values.shape[1:] != median.shape:
-            fitted = ", ".join(map(str, ("E", *median.shape)))
-            raise ValueError(
-                f"Expected 'values' to have shape [{fitted}], as those it was fitted on (got "
-                f"{list(values.shape)})."
-            )
-        return ((values.detach().double() - median) / spread).to(values.dtype)
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}()"
-
-
-def _check_values(values: Tensor, dims: tuple[int, ...]) -> None:
-    check_float("values", values)
-    check_dense("values", values)
-    if values.dim() not in dims:
-        expected = " or ".join(("[E]", "[E, F]")[dim - 1] for dim in dims)
-        raise ValueError(f"Expected 'values' to have shape {expected} (got {list(values.shape)}).")
-    check_signal_range("values", values.double())
+    check_signal_range("values", columns.double())
+    group = torch.arange(columns.size(1)).expand_as(columns)
+    return _median_and_spread(columns.detach().cpu().flatten(), group.flatten())
 
 
 def _median_and_spread(values: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
