@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.neighbors.groups import SMALL
 
+SMALL = 128
 SIZES = [7, 40, SMALL, SMALL + 30, 5, 41]
 TINY = [2, 9, 1, 3, 1, 2, SMALL + 2]
 
