@@ -10,7 +10,7 @@ import torch
 from command.command_cases import run
 
 from jsem_pyg import __main__ as module
-from jsem_pyg.command import info, main
+from jsem_pyg.command import main
 from jsem_pyg.kernels.table import FAMILIES
 
 
@@ -30,13 +30,6 @@ def test_versions_and_backends_are_told():
         listed = result.output.split(f"\n  {name}\n")[1]
         assert re.match(rf"(    .*\n)*  \* {taken} +runs\n", listed)
     assert re.search("triton +does not run: triton", result.output) or torch.cuda.is_available()
-
-
-def test_what_is_missing_is_told_with_its_fix(monkeypatch):
-    monkeypatch.setattr(info, "version_of", lambda package: None)
-    said = run("info").output
-    assert 'not installed (no .parquet: pip install "jsem_pyg[parquet]")' in said
-    assert 'no documents: pip install "jsem_pyg[text]"' in said
 
 
 def test_without_click_the_error_names_the_extra(monkeypatch):
