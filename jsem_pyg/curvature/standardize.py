@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from .._checks import check_dense, check_float, check_labels, check_signal_range
-from .._groups import group_order, group_starts
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
 _MEDIAN_DEVIATION, _MEAN_DEVIATION = 1.4826, 1.2533
@@ -22,7 +21,7 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
 
     Args:
         values: [E] floating-point numbers.
-        group: [E] integers >= 0; each group is standardised by itself. None means a single group.
+        group: [E] integers; each group is standardised by itself. None means a single group.
 
     Returns:
         [E] of the same type, a pure number.
@@ -45,13 +44,12 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
     if group is None:
         group = torch.zeros_like(values, dtype=torch.int64)
     check_labels("group", group, values.numel())
-    if values.numel() == 0:
-        return values.clone()
-    if int(group.min()) < 0:
-        raise ValueError(f"Expected 'group' to hold numbers >= 0 (got {int(group.min())}).")
-    group = group.long()
-    median, spread = _median_and_spread(values, group)
-    return ((values.double() - median[group]) / spread[group]).to(values.dtype)
+    result = torch.empty_like(values)
+    for number in group.unique():
+        of_group = group == number
+        median, spread = _median_and_spread(values[of_group])
+        result[of_group] = ((values[of_group].double() - median) / spread).to(values.dtype)
+    return result
 
 
 def robust_scale(columns: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,33 +58,25 @@ def robust_scale(columns: Tensor) -> tuple[Tensor, Tensor]:
     The spread of a constant column is infinite: divided by it, any value becomes zero.
     """
     check_signal_range("values", columns.double())
-    group = torch.arange(columns.size(1)).expand_as(columns)
-    return _median_and_spread(columns.detach().cpu().flatten(), group.flatten())
+    medians, spreads = zip(*map(_median_and_spread, columns.detach().cpu().T), strict=True)
+    return torch.stack(medians), torch.stack(spreads)
 
 
-def _median_and_spread(values: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the median [G] and the robust standard deviation [G] of each group, in float64.
+def _median_and_spread(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the median and the robust standard deviation, in float64.
 
-    A spread that vanishes is infinite: divided by it, the deviations of such a group become zero.
-    The rounding of the type of `values` counts as none.
+    A spread that vanishes is infinite. The rounding of the type of `values` counts as none.
     """
-    count = group.bincount()
     numbers = values.double()
-    median = _median(numbers, group, count)
-    deviation = (numbers - median[group]).abs()
-    spread = _MEDIAN_DEVIATION * _median(deviation, group, count)
-    mean = deviation.new_zeros(count.numel()).index_add(0, group, deviation) / count.clamp(min=1)
-    largest = torch.ones_like(spread).scatter_reduce(0, group, numbers.abs(), "amax")
-    rounding = 8 * torch.finfo(values.dtype).eps * largest
-    spread = torch.where(spread > rounding, spread, _MEAN_DEVIATION * mean)
+    median = _median(numbers)
+    deviation = (numbers - median).abs()
+    rounding = 8 * torch.finfo(values.dtype).eps * numbers.abs().max().clamp(min=1)
+    spread = _MEDIAN_DEVIATION * _median(deviation)
+    spread = torch.where(spread > rounding, spread, _MEAN_DEVIATION * deviation.mean())
     return median, spread.masked_fill(spread <= rounding, torch.inf)
 
 
-def _median(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
-    """Compute the median of each group: the middle value, or the mean of the two middle ones."""
-    ordered = values[group_order(values, None if count.numel() == 1 else group)]
-    start = group_starts(group, count.numel())[:-1]
-    last = values.numel() - 1  # an empty group may begin behind the end; its median is never used
-    lower = ordered[(start + (count - 1).clamp(min=0) // 2).clamp(max=last)]
-    upper = ordered[(start + count // 2).clamp(max=last)]
-    return (lower + upper) / 2
+def _median(values: Tensor) -> Tensor:
+    """Compute the median: the middle value, or the mean of the two middle ones."""
+    ordered, last = values.sort().values, values.numel() - 1
+    return (ordered[last // 2] + ordered[(last + 1) // 2]) / 2

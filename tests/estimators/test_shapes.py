@@ -166,5 +166,5 @@ def test_a_report_takes_the_array_that_was_clustered():
     for array in (x, x.tolist(), pd.DataFrame(x), torch.from_numpy(x)):
         graph, _, found = read_findings(array, clusterer)
         assert len(graph.x) == len(found.labels) == len(x)
-    with pytest.raises(TypeError, match="'data'"):
+    with pytest.raises(ValueError, match="'data'"):
         read_findings("points", clusterer)
