@@ -27,7 +27,6 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
         [E] of the same type, a pure number.
 
     Raises:
-        TypeError: if `values` is not a floating-point tensor, or `group` not one of integers.
         ValueError: if `values` holds NaN or infinite values, or the groups do not fit.
 
     Source: Iglewicz and Hoaglin, "How to detect and handle outliers", 1993, section 3.3.

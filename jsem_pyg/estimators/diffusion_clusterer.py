@@ -136,7 +136,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             y: not looked at.
 
         Raises:
-            TypeError: if a parameter is of the wrong type.
             ValueError: if X or a parameter does not fit, or fewer points differ than `n_clusters`.
         """
         check_positive_int("max_clusters", self.max_clusters)
@@ -221,7 +220,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             path: the file; an existing one is replaced in one step.
 
         Raises:
-            TypeError: if a parameter is no plain value, such as `random_state` of another type.
             OSError: if the file cannot be written.
 
         Example:

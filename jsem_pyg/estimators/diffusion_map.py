@@ -94,10 +94,6 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
             y: not looked at.
-
-        Raises:
-            TypeError: if a parameter is of the wrong type.
-            ValueError: if X or a parameter does not fit.
         """
         check_nonnegative("t", self.t)
         with self._threads(X):

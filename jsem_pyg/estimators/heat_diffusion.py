@@ -76,10 +76,6 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
             y: not looked at.
-
-        Raises:
-            TypeError: if a parameter is of the wrong type.
-            ValueError: if X or a parameter does not fit.
         """
         with self._threads(X):
             self._fit_graph(X)

@@ -23,11 +23,7 @@ class NeighborTransformer(TransformerMixin, NeighborEstimator):
         return self.embedding_.copy()
 
     def transform(self, X: Any) -> np.ndarray:
-        """Compute the new columns of points [M, D], placed in the fitted graph one by one.
-
-        Raises:
-            ValueError: if X does not fit to what was fitted.
-        """
+        """Compute the new columns of points [M, D], placed in the fitted graph one by one."""
         return self._columns(self._evaluate(X))
 
     def _end_fit(self, of_nodes: Tensor) -> None:

@@ -75,7 +75,6 @@ def heat_diffusion(
         An array like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        TypeError: if an argument is of the wrong type, or in forward mode with "numba".
         ValueError: if shapes do not fit, values are out of range, the backend cannot run, or
             `degree` has to be given and is not.
         NotImplementedError: if a second derivative is taken with "numba".

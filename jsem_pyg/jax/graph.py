@@ -87,7 +87,6 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
         A :class:`Graph`, which :func:`heat_diffusion` takes in place of `edge_index`.
 
     Raises:
-        TypeError: if `edge_index` is no graph, or traced by `jit`.
         ValueError: if it is directed, out of range or has self-loops.
 
     Example:

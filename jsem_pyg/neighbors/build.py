@@ -95,7 +95,6 @@ def knn_graph(
         for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if `k` or another argument does not fit, or if points are not finite, beyond
             1e15, or, for the cosine, zero.
 

@@ -55,7 +55,6 @@ def knn_search(
         device of `x`; float64 for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if there are no more than k points, or if they are not finite, beyond 1e15, or,
             for the cosine, zero.
 

@@ -77,7 +77,6 @@ class NeighborIndex:
             device of `x_new`.
 
         Raises:
-            TypeError: if `x_new` is not floating-point, or `k` not an integer.
             ValueError: if `k`, the shape or the values of `x_new` do not fit.
         """
         k = self.k if k is None else k

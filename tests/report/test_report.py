@@ -133,12 +133,6 @@ def test_features_of_any_size_and_type(tmp_path):
         assert np.abs(moved.astype(int) - places).max() < (600 if dtype == torch.float16 else 9)
 
 
-def test_times_are_sorted_and_said_once(tmp_path):
-    content, arrays = write(tmp_path, times=[3, 1.0, 3.0]).content()
-    assert content["times"] == [1.0, 3.0]
-    assert arrays["places"].shape == (2, 60, 2)
-
-
 def test_a_failed_report_leaves_the_old_file(tmp_path):
     path = tmp_path / "map.html"
     path.write_text("old")
@@ -160,8 +154,6 @@ def test_a_failed_report_leaves_the_old_file(tmp_path):
         ({"level_names": [["a"]]}, "Expected 'level_names' to be a list of names"),
         ({"scores": [1.0]}, "Expected 'scores' to be a pandas.DataFrame or a mapping"),
         ({"settings": 3}, "Expected 'settings' to be a mapping"),
-        ({"times": []}, "Expected 'times' to hold at least one"),
-        ({"times": [-1.0]}, "Expected 'times' to be non-negative"),
         ({"layout": "circle"}, "Expected 'layout' to be one of 'auto', 'umap', 'pca'"),
         ({"title": None}, "Expected 'title' to be a string"),
         ({"images": np.zeros((60, 4))}, r"'images' to be \[60, H, W\].*got \[60, 4\]"),

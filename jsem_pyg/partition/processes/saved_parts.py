@@ -38,7 +38,6 @@ def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition)
         partition: Of its nodes, with a part for every process that will read it.
 
     Raises:
-        TypeError: If an argument has the wrong type, or `data` holds values that cannot be saved.
         ValueError: If the graph is directed, or the partition does not fit it.
         OSError: If the folder cannot be written to. It is then not complete, and not read.
 
@@ -94,11 +93,9 @@ def load_part(
         As :func:`distribute` does.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         FileNotFoundError: If the folder is not there, or not complete.
         ValueError: If a file is damaged or of another version, there is another number of
             processes than of parts, or x has other rows.
-        RuntimeError: As :func:`distribute` does.
 
     Example:
         See :func:`save_parts`.

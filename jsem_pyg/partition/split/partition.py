@@ -18,7 +18,6 @@ class Partition:
         halo: [P] int64, how many nodes outside of each block have neighbours in it, if known.
 
     Raises:
-        TypeError: if an argument is no tensor of integers.
         ValueError: if `order` is no permutation, or `ptr` does not rise from 0 to N.
 
     Example:
