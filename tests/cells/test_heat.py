@@ -4,10 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from cells.cell_cases import anndata, made, pbmc, sc
 from scipy.linalg import expm
-from scipy.sparse import csc_matrix, csr_matrix
+from scipy.sparse import csr_matrix
 
 from jsem_pyg.anndata import heat
 
@@ -63,37 +62,10 @@ def test_cells_that_are_neighbours_of_themselves(normalization):
     assert np.allclose(adata.layers["heat"], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [csr_matrix, csc_matrix, np.asarray])
-def test_half_precision_is_computed_in_float32(make):
-    adata, other = made(sparse=False), made(sparse=False)
-    adata.X = make(adata.X)
-    if make is np.asarray:
-        adata.X = adata.X.astype(np.float16)
-    else:
-        adata.X.data = adata.X.data.astype(np.float16)  # SciPy 1.15 refuses to make such ones
-    heat(adata)
-    heat(other)
-    assert adata.layers["heat"].dtype == np.float32
-    assert np.allclose(adata.layers["heat"], other.layers["heat"], atol=2e-3)
-
-
 def test_blocks_of_genes_change_nothing(monkeypatch):
     whole = heat(made(), 1.5, copy=True).layers["heat"]
     monkeypatch.setattr(sys.modules["jsem_pyg.anndata.heat"], "BLOCK", 5)
     assert np.allclose(heat(made(), 1.5, copy=True).layers["heat"], whole, atol=1e-6)
-
-
-def test_runs_and_threads_agree():
-    adata, threads = made(), torch.get_num_threads()
-    try:
-        results = []
-        for count in (1, 1, 2):
-            torch.set_num_threads(count)
-            results.append(heat(adata, 3.0, copy=True).layers["heat"])
-    finally:
-        torch.set_num_threads(threads)
-    assert (results[0] == results[1]).all()
-    assert np.abs(results[0] - results[2]).max() < 1e-6
 
 
 def test_copies_views_and_files_in_backed_mode(tmp_path):
@@ -161,14 +133,6 @@ def test_counts_are_warned_of(caplog):
     assert adata.layers["heat"].dtype == np.float32
 
 
-def test_repeated_names_of_cells_do_no_harm():
-    adata, other = made(), made()
-    adata.obs_names = ["cell"] * adata.n_obs
-    heat(adata)
-    heat(other)
-    assert (adata.layers["heat"] == other.layers["heat"]).all()
-
-
 def without_graph():
     adata = made()
     del adata.obsp["connectivities"], adata.uns["neighbors"], adata.obsm["X_pca"]
@@ -191,15 +155,6 @@ def with_weight(value):
     adata = made()
     adata.obsp["connectivities"].data[0] = value
     return adata
-
-
-def test_integer_coordinates_keep_their_digits():
-    adata = made()
-    pixels = np.random.default_rng(0).integers(0, 1000, (adata.n_obs, 2))
-    adata.obsm["near"], adata.obsm["far"] = pixels.astype(np.float64), 10**8 + pixels
-    for key in ("near", "far"):
-        heat(adata, 2.0, use_rep=key)
-    np.testing.assert_allclose(adata.obsm["far_heat"] - 1e8, adata.obsm["near_heat"], atol=0.2)
 
 
 def masked():

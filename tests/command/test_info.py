@@ -4,13 +4,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-import click
 import pytest
 import torch
 from command.command_cases import run
 
 from jsem_pyg import __main__ as module
-from jsem_pyg.command import main
 from jsem_pyg.kernels.table import FAMILIES
 
 
@@ -38,11 +36,6 @@ def test_without_click_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "click", None)
     with pytest.raises(ImportError, match=r"`jsem-pyg` needs the package 'click'.*\[command\]"):
         importlib.import_module("jsem_pyg.command")
-
-
-def test_every_option_is_explained():
-    for command in main.commands.values():
-        assert all(each.help for each in command.params if isinstance(each, click.Option))
 
 
 def test_a_module_is_the_command(monkeypatch, capsys):

@@ -50,16 +50,6 @@ def test_an_outlier_moves_the_others_little():
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_sums_do_not_leave_the_type(dtype):
-    """Half of the values are equal, so that a mean counts; and the largest of the type."""
-    values = torch.cat([torch.zeros(3000), torch.ones(2000)]).to(dtype)
-    if dtype != torch.float64:
-        values = values * torch.finfo(dtype).max
-    expected = robust_standardize(values.double()).to(dtype)
-    torch.testing.assert_close(robust_standardize(values), expected)
-
-
 @pytest.mark.parametrize("unit", [1.0, -1.0])
 def test_each_group_has_a_rounding_of_its_own(unit):
     """The first group differs by rounding only; the second has small values that differ."""

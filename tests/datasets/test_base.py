@@ -89,12 +89,6 @@ def test_an_interrupted_write_leaves_no_data_behind(tmp_path, monkeypatch):
     assert (Counted(tmp_path, 1)[0].x == 1).all()
 
 
-def test_home_is_expanded(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    Counted("~/data", 1)
-    assert (tmp_path / "data" / "processed").is_dir()
-
-
 def test_data_in_the_place_of_others_are_made_anew(tmp_path, caplog):
     Counted(tmp_path, 1)
     Counted(tmp_path, 2)
@@ -162,10 +156,3 @@ def test_bad_arguments_are_refused(tmp_path, monkeypatch, arguments, error, mess
     with pytest.raises(error, match=message):
         Counted(**{"root": tmp_path, "value": 1, **arguments})
     assert Counted.reads == 0
-
-
-def test_a_dataset_says_what_it_depends_on_and_what_it_holds(tmp_path):
-    for name in ("fingerprint", "read"):
-        lacking = type("Lacking", (Counted,), {name: getattr(PointsDataset, name)})
-        with pytest.raises(NotImplementedError):
-            lacking(tmp_path, 1)

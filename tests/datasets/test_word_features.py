@@ -31,15 +31,6 @@ def test_the_columns_are_those_of_scikit_learn(dim):
     np.testing.assert_allclose(found, normalized(expected), atol=1e-6)
 
 
-def test_few_documents_of_many_words_have_few_columns():
-    generator = np.random.default_rng(0)
-    texts = [" ".join(f"w{i}" for i in generator.integers(0, 100, 30)) for _ in range(12)]
-    found = WordFeatures(dim=15).fit(texts).transform(texts)
-    assert found.shape == (12, 12)  # no more than there are documents; there are about 90 words
-    every = WordFeatures(dim=100).fit(texts).transform(texts)
-    torch.testing.assert_close(cosine(found), cosine(every))
-
-
 def test_words_stand_beside_embeddings():
     x = torch.randn(40, 5) * 7
     words = WordFeatures(weight=0.5, dim=3).fit(TEXTS)

@@ -124,15 +124,6 @@ def test_points_that_coincide(tmp_path):
     assert len(np.unique(arrays["places"])) == 1
 
 
-def test_features_of_any_size_and_type(tmp_path):
-    data, found = blobs()
-    places = write(tmp_path, data, found).content()[1]["places"]
-    for scale, dtype in [(1e15, torch.float32), (1e-30, torch.float64), (1.0, torch.float16)]:
-        data.x = (data.x.double() / data.x.abs().max() * scale).to(dtype)
-        moved = write(tmp_path, data, found).content()[1]["places"]
-        assert np.abs(moved.astype(int) - places).max() < (600 if dtype == torch.float16 else 9)
-
-
 def test_a_failed_report_leaves_the_old_file(tmp_path):
     path = tmp_path / "map.html"
     path.write_text("old")

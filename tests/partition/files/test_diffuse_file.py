@@ -424,13 +424,3 @@ def test_a_limit_that_is_too_low_names_what_is_needed(tmp_path):
     assert not (tmp_path / "y.npy.partial").exists()
     number, unit = re.search(r"at least ([\d.]+) ([MG]B)", str(error.value)).groups()
     run(f"{1.02 * float(number)}{unit}")
-
-
-def test_a_source_whose_file_is_gone_may_still_be_open(tmp_path):
-    x = np.load(write(tmp_path, signal()), mmap_mode="r")
-    (tmp_path / "x.npy").unlink()
-    np.save(tmp_path / "y.npy", np.zeros(3))
-    edge_index, weight = random_graph()
-    diffuse_file(x, edge_index, tmp_path / "y.npy", 1.0, edge_weight=weight, memory=PLENTY)
-    expected = heat_diffusion(torch.from_numpy(signal()), edge_index, weight, t=1.0)
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)

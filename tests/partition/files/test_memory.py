@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from jsem_pyg.partition.files import memory
-from jsem_pyg.partition.files.memory import choose_sizes, in_words, needed, parse_memory
+from jsem_pyg.partition.files.memory import choose_sizes, needed, parse_memory
 
 HELD = 500_000_000  # bytes
 
@@ -39,12 +39,6 @@ def test_amounts_that_are_not(text):
     for value in (None, True, 1.5, [1]):
         with pytest.raises(TypeError, match="'memory' to be a number of bytes"):
             parse_memory("memory", value)
-
-
-def test_words():
-    assert [in_words(each) for each in (0, 999, 1000, 2.5e6, 4e12)] == [
-        "0 B", "999 B", "1 KB", "2.5 MB", "4e+03 GB",
-    ]  # fmt: skip
 
 
 @pytest.fixture

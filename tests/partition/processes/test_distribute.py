@@ -20,14 +20,12 @@ from jsem_pyg.partition import (
     load_part,
     recursive_partition,
     save_parts,
-    sum_gradients,
 )
 from jsem_pyg.partition.processes import saved_parts
 from jsem_pyg.partition.processes.distribute import _agree_on_partition
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
-from jsem_pyg.training.processes import DistributedTriplets
 from jsem_pyg.training.run import Run
 
 
@@ -153,15 +151,6 @@ def test_a_part_moves_with_its_data():
     )
 
 
-def test_a_time_learns_also_where_only_it_does():
-    t = torch.tensor(1.0, requires_grad=True)
-    part = distribute(whole())
-    heat_diffusion(part.data.x, part, t=t).sin().sum().backward()
-    before = t.grad.clone()
-    sum_gradients(t)
-    assert torch.equal(t.grad, before)
-
-
 def test_parts_are_written_whole_or_not_at_all(tmp_path):
     data, partition = whole(), even(40, 1)
     with pytest.raises(FileNotFoundError, match=r"without 'parts.json'"):
@@ -231,13 +220,6 @@ def test_a_partition_is_made_where_none_is_given():
     data = whole()
     part = distribute(data)
     assert torch.equal(part.nodes, recursive_partition(data.edge_index, 1, num_nodes=40).order)
-
-
-@pytest.mark.parametrize("count", [0, 2.5])
-def test_numbers_of_triplets_that_cannot_be_drawn_are_refused(count):
-    part = distribute(whole())
-    with pytest.raises((TypeError, ValueError), match="'num_triplets'"):
-        DistributedTriplets(part, part.data.edge_weight).sample(count)
 
 
 def test_others_take_the_partition_of_the_first_process():
