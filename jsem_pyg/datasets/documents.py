@@ -1,18 +1,13 @@
-"""Read documents and their labels from a text file or a table, and embed them."""
+"""Read documents and their labels from a text file or a table."""
 
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
-from .._files import content_hash
 from .._table_files import Reading, read_rows
-from .text import embed_texts, model_fingerprint
-from .word_features import WordFeatures
 
 logger = logging.getLogger(__name__)
 
@@ -60,18 +55,3 @@ def read_documents(
     if labels.str.fullmatch("0|-?[1-9][0-9]{0,17}").all():  # "01" is a name, and not the class 1
         return Documents(texts.tolist(), labels.astype(np.int64).to_numpy())
     return Documents(texts.tolist(), np.array(labels.tolist(), dtype=np.str_))
-
-
-def embed(texts: list[str], model: str | os.PathLike[str] | None, words: float = 0.0) -> Tensor:
-    """Embed documents, with word features beside."""
-    logger.info("Embedding %d documents.", len(texts))
-    x = embed_texts(texts, model)
-    return WordFeatures(words).fit(texts).beside(x, texts) if words else x
-
-
-def file_fingerprint(path: Path, is_text: bool, model: Any, words: float = 0.0) -> dict[str, Any]:
-    """Return the contents of a file, and what turns its documents into points."""
-    source = {"source": content_hash(path)}
-    if not is_text:
-        return source
-    return {**source, "model": model_fingerprint(model), "words": float(words)}

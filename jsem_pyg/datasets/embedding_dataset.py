@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._checks import check_nonnegative, check_text
-from .._files import as_path
+from .._files import as_path, content_hash
 from .._table_files import suffix_of
 from .base import PointsDataset
-from .documents import embed, file_fingerprint, read_documents
+from .documents import read_documents
 from .points import LabelledPoints, labelled_points, read_arrays
-from .text import check_model
+from .text import check_model, embed_texts, model_fingerprint
+from .word_features import WordFeatures
 
 _ARRAYS = (".npy", ".npz")
 
@@ -91,10 +92,12 @@ class EmbeddingDataset(PointsDataset):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the points depend on: the file, the model and the columns."""
-        is_text = self._kind not in _ARRAYS
-        source = file_fingerprint(self.path, is_text, self.model, self.words)
+        source = {"kind": self._kind, "source": content_hash(self.path)}
+        if self._kind in _ARRAYS:
+            return source
+        model = {"model": model_fingerprint(self.model), "words": float(self.words)}
         columns = {"text_columns": self.text_columns, "label_column": self.label_column}
-        return {"kind": self._kind, **source, **columns}
+        return {**source, **model, **columns}
 
     def read(self) -> LabelledPoints:
         """Read the embeddings, or embed the documents."""
@@ -102,7 +105,10 @@ class EmbeddingDataset(PointsDataset):
             arrays: tuple[Any, ...] = read_arrays(self.path)
         else:
             texts, labels = read_documents(self.path, self.text_columns, self.label_column)
-            arrays = embed(texts, self.model, self.words), labels, None
+            x = embed_texts(texts, self.model)
+            if self.words:
+                x = WordFeatures(self.words).fit(texts).beside(x, texts)
+            arrays = x, labels, None
         try:
             return labelled_points(*arrays)
         except (TypeError, ValueError) as error:

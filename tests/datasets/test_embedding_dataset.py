@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.datasets import EmbeddingDataset, documents, embed_texts
+from jsem_pyg.datasets import EmbeddingDataset, embed_texts, embedding_dataset
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def fake_model(monkeypatch):
         calls.append((texts, model))
         return torch.tensor([[float(len(text))] for text in texts])
 
-    monkeypatch.setattr(documents, "embed_texts", embed)
+    monkeypatch.setattr(embedding_dataset, "embed_texts", embed)
     return calls
 
 

@@ -4,7 +4,7 @@ import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from jsem_pyg.datasets import EmbeddingDataset, WordFeatures, documents
+from jsem_pyg.datasets import EmbeddingDataset, WordFeatures, embedding_dataset
 
 WORDS = ["cat", "dog", "tax", "law", "sea", "sky", "sun", "ice"]
 TEXTS = [" ".join(np.random.default_rng(i).choice(WORDS, 4)) for i in range(40)]
@@ -73,7 +73,7 @@ def test_bad_input_is_refused(call, error, message):
 
 def test_a_dataset_has_the_words_of_its_documents(tmp_path, monkeypatch):
     x = torch.randn(40, 5)
-    monkeypatch.setattr(documents, "embed_texts", lambda *_: x)
+    monkeypatch.setattr(embedding_dataset, "embed_texts", lambda *_: x)
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     plain = EmbeddingDataset(tmp_path, tmp_path / "a.txt")
     both = EmbeddingDataset(tmp_path, tmp_path / "a.txt", words=0.5)
