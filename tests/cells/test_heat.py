@@ -96,25 +96,6 @@ def test_an_isolated_cell_keeps_its_expression():
     assert np.allclose(adata.layers["heat"][7], adata.X[7].toarray())
 
 
-def test_without_neighbours_they_are_found_in_pcs():
-    adata = made()
-    del adata.obsp["connectivities"], adata.uns["neighbors"]
-    heat(adata, 1.0)
-    assert np.isfinite(adata.layers["heat"]).all()
-    between = adata.layers["heat"].var(0).sum()
-    assert between < adata.X.toarray().var(0).sum()
-
-
-def test_neighbours_of_another_name_are_told_of(caplog):
-    """They would be left aside without a word, and others be found in their place."""
-    adata = made()
-    del adata.obsp["connectivities"], adata.uns["neighbors"]
-    sc.pp.neighbors(adata, n_neighbors=5, key_added="few")
-    with caplog.at_level("WARNING", "jsem_pyg"):
-        heat(adata, 1.0)
-    assert "few_connectivities" in caplog.text
-
-
 def test_named_neighbours_and_results_in_files(tmp_path):
     adata = pbmc()
     sc.pp.neighbors(adata, n_neighbors=5, key_added="few")
@@ -168,7 +149,7 @@ def masked():
     ("make", "options", "error", "message"),
     [
         (lambda: np.ones((3, 3)), {}, TypeError, r"'adata' to be an AnnData \(got ndarray\)"),
-        (without_graph, {}, ValueError, r"neighbours in obsp.*scanpy\.pp\.neighbors\(adata\)"),
+        (without_graph, {}, ValueError, r"neighbours of .*scanpy\.pp\.neighbors\(adata\)"),
         (with_nan, {}, ValueError, r"'adata\.X' to be finite \(got 1 NaN"),
         (lambda: with_weight(np.nan), {}, ValueError, r"obsp\['connectivities'\]' to be finite"),
         (lambda: with_weight(-1), {}, ValueError, "to be non-negative"),

@@ -147,7 +147,7 @@ def test_a_failed_report_leaves_the_old_file(tmp_path):
         ({"settings": 3}, "Expected 'settings' to be a mapping"),
         ({"layout": "circle"}, "Expected 'layout' to be one of 'auto', 'umap', 'pca'"),
         ({"title": None}, "Expected 'title' to be a string"),
-        ({"images": np.zeros((60, 4))}, r"'images' to be \[60, H, W\].*got \[60, 4\]"),
+        ({"images": np.zeros((60, 4))}, r"'images' to be finite \[60, H, W\].*got \[60, 4\]"),
         ({"images": np.full((60, 2, 2), np.nan)}, "'images' to be finite"),
         ({"images": np.full((60, 2, 2), "ink")}, "'images' to be an array of numbers"),
     ],

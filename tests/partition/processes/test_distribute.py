@@ -10,7 +10,6 @@ import torch
 from distributed_cases import GRAPHS, even, random
 from torch_geometric.data import Data
 
-from jsem_pyg._journal import write_journal
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
@@ -185,9 +184,6 @@ def test_parts_that_do_not_fit_are_refused(tmp_path):
     index.write_text("{")
     with pytest.raises(ValueError, match="a file that is damaged"):
         load_part(tmp_path)
-    write_journal(index, 3, {"tol": 1e-6}, {"gathered": 0})
-    with pytest.raises(ValueError, match=r"the parts of a graph \(got the journal of a run\)"):
-        load_part(tmp_path)
 
 
 def test_a_part_under_the_name_of_another_is_refused(tmp_path, monkeypatch):
@@ -195,7 +191,7 @@ def test_a_part_under_the_name_of_another_is_refused(tmp_path, monkeypatch):
     first, second = sorted(tmp_path.glob("part-*"))
     shutil.copy(second, first)
     monkeypatch.setattr(saved_parts, "Ranks", lambda group: SimpleNamespace(rank=0, size=2))
-    with pytest.raises(ValueError, match=r"the part of rank 0 \(got that of rank 1\)"):
+    with pytest.raises(ValueError, match="the part of rank 0, .* of another rank"):
         load_part(tmp_path)
 
 
