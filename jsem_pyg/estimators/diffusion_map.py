@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._checks import check_nonnegative
 from ..diffusion import low_modes
-from .neighbor_transformer import NeighborTransformer
+from .neighbor_estimator import NeighborTransformer
 
 _ROUGHEST = 0.9  # the eigenvalue above which a mode says little of points between its nodes
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..diffusion.inductive import heat_field
 from ..training import select_time
-from .neighbor_transformer import NeighborTransformer
+from .neighbor_estimator import NeighborTransformer
 
 _NORMALIZATION = "rw"  # takes means, of whatever degree
 

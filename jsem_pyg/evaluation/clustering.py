@@ -108,23 +108,18 @@ def as_points(x: Any, normalize: bool) -> np.ndarray:
     return (unit_rows(points) if normalize else points).numpy()
 
 
-def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+def _as_seeds(seeds: int | Iterable[int]) -> list[int]:
     if isinstance(seeds, Integral):
         check_positive_int("seeds", seeds)
-        return tuple(range(int(seeds)))
-    if isinstance(seeds, str | Tensor) or not isinstance(seeds, Iterable):
-        raise TypeError(
-            "Expected 'seeds' to be a number of seeds, or the seeds themselves, integers >= 0 "
-            f"(got {seeds!r})."
-        )
-    seeds = tuple(seeds)
-    if not seeds:
+        return list(range(int(seeds)))
+    chosen = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    if not chosen:
         raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
-    for seed in seeds:
+    for seed in chosen:
         check_nonnegative_int("seeds", seed)
         if seed >= 2**32:
             raise ValueError(f"Expected 'seeds' to be below 2**32, for k-means (got {seed}).")
-    return tuple(map(int, seeds))
+    return list(map(int, chosen))
 
 
 def kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:

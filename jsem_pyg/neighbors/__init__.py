@@ -10,8 +10,7 @@ are joined in `connect.py`, by the links that `component_links.py` finds.
 """
 
 from .build import knn_graph
-from .hyperedges import knn_hyperedges
-from .knn import knn_search
+from .knn import knn_hyperedges, knn_search
 from .neighbor_index import NeighborIndex
 
 __all__ = ["NeighborIndex", "knn_graph", "knn_hyperedges", "knn_search"]
