@@ -86,7 +86,7 @@ def test_both_modes_agree_with_autograd(normalization, inputs):
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_vmap_over_signals_weights_and_times(normalization, inputs):
     run = diffusion("reference", normalization)
-    x, weight, t = inputs
+    _, weight, t = inputs
     batches = [torch.stack([each, each.sin() + 2]) for each in inputs]
     for i, batch in enumerate(batches):
         given = [batch if i == j else each for j, each in enumerate(inputs)]
@@ -243,9 +243,6 @@ def test_a_structure_that_is_used_first_inside_of_a_transform_serves_outside(inp
         return heat_diffusion(x, structure, weight, backend="reference").sin().sum()
 
     grad(run)(x)
-    assert (
-        structure.component.tolist()
-        == GraphStructure(make_data().edge_index, len(x)).component.tolist()
-    )
-    structure.csr.row.data_ptr()  # a tensor of a transform's has none
+    for held in (structure.component, structure.csr.row, structure.csr_with_diagonal[1]):
+        held.data_ptr()  # a tensor of a transform's has none
     assert run(x).isfinite()
