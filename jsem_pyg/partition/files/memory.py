@@ -66,9 +66,10 @@ def needed(flow: ColumnFlow, width: int) -> int:
     """Count the bytes that diffusing `width` columns takes.
 
     They are the columns, a copy in the type that is computed in, the next columns, and two copies
-    of the result; and, for the columns that threads work on, two terms and the result.
+    of the result; and, for the columns that are worked on (on a GPU all), two terms and the result.
     """
-    working = min(width, flow.unit * torch.get_num_threads())
+    is_cpu = flow.device.type == "cpu"
+    working = min(width, flow.unit * torch.get_num_threads()) if is_cpu else width
     columns = (3 + 2 * flow.scales) * width + (2 + flow.scales) * working
     return columns * flow.num_nodes * flow.itemsize
 
