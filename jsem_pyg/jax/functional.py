@@ -196,11 +196,12 @@ def _hidden_coefficients(
             "jsem_pyg.diffusion.heat_degree(t_max, 0.01 * tol) for the longest time t_max in units "
             "of the fastest rate, or make 't' a number of Python."
         )
+    times = jnp.where(times >= 0, times, jnp.nan)  # which nothing has checked
     return _sampled(times * rate, options.degree, LONGEST, dtype)
 
 
 def _sampled(times: Array, degree: int, longest: float, dtype: Any) -> Array:
-    """Sum samples of exp(-t (1 - s)) to coefficients, as :mod:`jsem_pyg.diffusion.heat` does."""
+    """Sum samples of exp(-t (1 - s)) to coefficients, as `coefficients_at` does for torch."""
     rate, cosines = cosine_table(degree, sample_count(degree, longest))
     sums = jnp.einsum(
         "km,msd->ksd", cosines, jnp.expm1(-rate[..., None] * times), precision="highest"

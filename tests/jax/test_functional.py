@@ -288,6 +288,13 @@ def test_jit_needs_a_degree_where_it_hides_times():
         jax.jit(heat_diffusion)(case.x, case.edge_index)
 
 
+def test_a_negative_time_under_jit_is_no_number():
+    case = make_case(ring(), t=1.0)
+    run = jax.jit(lambda t: heat_diffusion(case.x, case.graph, t=t, degree=8))
+    assert np.isfinite(run(1.0)).all()
+    assert np.isnan(run(-1.0)).all()
+
+
 def test_a_backend_that_cannot_run_says_why(monkeypatch):
     case = make_case(ring(), t=1.0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
