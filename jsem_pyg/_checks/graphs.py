@@ -100,6 +100,22 @@ def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight
     check_weight_range(name, edge_weight)
 
 
+def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = None) -> None:
+    """Raise unless `edge_type` [num_edges] holds relations in [0, num_relations)."""
+    check_integers("edge_type", edge_type)
+    if edge_type.dim() != 1 or edge_type.numel() != num_edges:
+        raise ValueError(
+            f"Expected 'edge_type' to have shape [{num_edges}], one relation for each column of "
+            f"'edge_index' (got {list(edge_type.shape)})."
+        )
+    low, high = (int(edge_type.min()), int(edge_type.max())) if num_edges else (0, 0)
+    if low < 0 or (num_relations is not None and high >= num_relations):
+        raise ValueError(
+            f"Expected 'edge_type' to hold relations in [0, {num_relations or 'R'}), as "
+            f"'num_relations' says (got values from {low} to {high})."
+        )
+
+
 def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Mask of values that differ from the other direction by more than rounding to `dtype`."""
     largest = forward.abs().max() if forward.numel() else 0

@@ -3,7 +3,7 @@
 import logging
 import math
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
@@ -125,13 +125,17 @@ def is_single(t: float | Tensor) -> bool:
     return isinstance(t, Real) or getattr(t, "ndim", None) == 0
 
 
+def refuse_jit(what: str) -> NoReturn:
+    """Raise an error for a tool of `torch.jit`, and name the one that works."""
+    raise NotImplementedError(
+        f"Expected no {what}. To fix this, use torch.export, which takes the layers on graphs."
+    )
+
+
 def check_signal(x: Tensor, name: str = "x", may_be_sparse: bool = False) -> None:
     """Raise unless a signal is a dense floating-point tensor of shape [..., N, D]."""
     if torch.jit.is_tracing():
-        raise NotImplementedError(
-            "Expected no torch.jit.trace, in which the graph would become a constant. To fix this, "
-            "use torch.export, which takes the layers on graphs."
-        )
+        refuse_jit("torch.jit.trace, in which the graph would become a constant")
     check_float(name, x)
     if x.layout != torch.strided and not may_be_sparse:
         raise ValueError(

@@ -7,9 +7,11 @@ from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
 from .diffusion_time import DiffusionTime
 from .endpoint_conductance import EndpointConductance
+from .hetero_diffusion import HeteroDiffusion
 from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
+from .relation_conductance import RelationConductance
 from .simplicial_diffusion import SimplicialDiffusion
 
 __all__ = [
@@ -19,10 +21,12 @@ __all__ = [
     "DiffusionClassifier",
     "DiffusionTime",
     "EndpointConductance",
+    "HeteroDiffusion",
     "HyperedgeWeight",
     "HypergraphChebConv",
     "HypergraphDiffusion",
     "MLPConductance",
+    "RelationConductance",
     "SigmoidConductance",
     "SimplicialDiffusion",
 ]

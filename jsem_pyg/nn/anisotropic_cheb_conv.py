@@ -40,7 +40,8 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
             and input channel.
         learn_t (bool): Whether the times are learned.
         conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`, as
-            for `normalization`, `degree`, `tol`, `backend`, `fuse`, `filter`, `rate` and `kwargs`.
+            for `normalization`, `degree`, `tol`, `backend`, `fuse`, `filter`, `rate`,
+            `num_relations` and `kwargs`.
         add_self_loops (bool): If set to :obj:`False`, no self-loops are added before the
             normalisation. A loop weighs one, and an edge its weight times its conductance, over
             the mean conductance of the edges around (of each end, geometric mean of both).
@@ -52,7 +53,8 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
           edge indices :math:`(2, |\mathcal{E}|)`, both directions of every edge,
           edge weights :math:`(|\mathcal{E}|)` *(optional)*,
           edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike,
-          masses of the nodes :math:`(|\mathcal{V}|)` *(optional)*, with normalization=None
+          masses of the nodes :math:`(|\mathcal{V}|)` *(optional)*, with normalization=None,
+          relations of the edges in :math:`[0, R)` :math:`(|\mathcal{E}|)`, for `num_relations`
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:
@@ -84,11 +86,13 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         fuse: bool = True,
         filter: Filter | None = None,
         rate: float = 1.0,
+        num_relations: int | None = None,
         **kwargs: Any,
     ) -> None:
         check_bool("add_self_loops", add_self_loops)
-        solver = normalization, degree, tol, backend
-        super().__init__(edge_dim, t, learn_t, conductance, *solver, fuse, filter, rate, **kwargs)
+        solver = normalization, degree, tol, backend, fuse, filter
+        rates = rate, num_relations
+        super().__init__(edge_dim, t, learn_t, conductance, *solver, *rates, **kwargs)
         self.options = replace(self.options, self_loop=float(add_self_loops))
         self._make_map(in_channels, out_channels, bias)
 
@@ -99,12 +103,14 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
         node_mass: OptTensor = None,
+        edge_type: OptTensor = None,
     ) -> Tensor:
         """Diffuse the node features and map them; see the class for shapes."""
         x = single_node_set(x)
         self.check_features(x, self.sees_nodes)
         times = self.times(x)
-        operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
+        edges = edge_index, edge_weight, edge_attr, edge_type
+        operator = self.operator(x, times, edges, node_mass)
         if self.maps_first(x):
             return self.add_bias(self.diffuse(self.lin(x), operator, times).squeeze(-3))
         return self.add_bias(self.lin(join_scales(self.diffuse(x, operator, times))))

@@ -114,13 +114,14 @@ class MLPConductance(Module):
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     """Return edge features as [E, F] floating-point numbers; check the F of a layer, if it has one.
 
-    Integers and truth values become numbers of torch's default type.
+    Truth values become numbers of torch's default type; integers may be kinds of edges.
     """
     check_tensor("edge_attr", edge_attr, "a tensor of real numbers")
-    is_real = not edge_attr.is_floating_point() or edge_attr.dtype in FLOATS
-    if edge_attr.is_complex() or not is_real:
+    if edge_attr.dtype not in (*FLOATS, torch.bool):
         raise TypeError(
-            f"Expected 'edge_attr' to be a tensor of real numbers (got {edge_attr.dtype})."
+            f"Expected 'edge_attr' to hold floating-point numbers (got {edge_attr.dtype}). To fix "
+            "this, pass kinds of edges as edge_type=, to a layer with num_relations=, and numbers "
+            "as edge_attr.float()."
         )
     check_dense("edge_attr", edge_attr)
     columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr

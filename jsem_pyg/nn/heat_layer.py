@@ -1,6 +1,7 @@
 """The base of all diffusion layers: times or a filter, options, and a reader of graphs."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch_geometric.nn.inits import reset
 from .._checks import check_bool, check_instance
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, read_times, shape_times
+from ..diffusion.times import Times, read_times, refuse_jit, shape_times
 from ..graph.prepare import GraphReader
 from .diffusion_time import DiffusionTime
 
@@ -63,6 +64,9 @@ class HeatLayer(torch.nn.Module):
         if torch.compiler.is_compiling():  # which has no values to check
             return Times(shape_times(self.t, x.size(-1)), 0.0)
         return read_times(self.t, x.size(-1))
+
+    def __prepare_scriptable__(self) -> NoReturn:  # what torch.jit.script looks for
+        refuse_jit("torch.jit.script, which cannot read the code of the layers")
 
     def _describe(self) -> str:
         return f"{self._describe_times()}, normalization={self.options.normalization}"

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from .._checks import (
     check_dense,
     check_edge_index,
+    check_edge_type,
     check_edge_weight,
     check_finite,
     check_float,
@@ -37,13 +38,18 @@ class TrainingGraph:
     edge_index: Any  # [2, E], or the DistributedGraph of this process
     edge_weight: Tensor | None = None  # [E], >= 0
     edge_attr: Tensor | None = None  # [E, edge_dim]
+    edge_type: Tensor | None = None  # [E], integers; for models that take it
     y: Any = None  # [N], not checked before `labels_on_mask`
     train_mask: Any = None  # [N], likewise
 
     @property
     def edge_inputs(self) -> dict[str, Tensor]:
-        """Collect the weights and features of edges that the data have, by name."""
-        found = {"edge_weight": self.edge_weight, "edge_attr": self.edge_attr}
+        """Collect weights, features and relations of edges that the data have, by name."""
+        found = {
+            "edge_weight": self.edge_weight,
+            "edge_attr": self.edge_attr,
+            "edge_type": self.edge_type,
+        }
         return {name: value for name, value in found.items() if value is not None}
 
     @cached_property
@@ -143,8 +149,12 @@ def prepare_graph(
     if edge_attr is not None:
         _check_edge_attr(edge_attr, num_edges)
         edge_attr = edge_attr.detach().to(place)
+    edge_type = data.get("edge_type")
+    if edge_type is not None:
+        check_edge_type(edge_type, num_edges)
+        edge_type = edge_type.to(place)
     graph = graph.to(place) if isinstance(graph, Tensor) else graph
-    more = {"y": data.get("y"), "train_mask": data.get("train_mask")}
+    more = {"edge_type": edge_type, "y": data.get("y"), "train_mask": data.get("train_mask")}
     return TrainingGraph(x.detach().to(place), graph, edge_weight, edge_attr, **more)
 
 

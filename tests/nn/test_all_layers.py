@@ -17,10 +17,12 @@ from jsem_pyg.nn import (
     DiffusionClassifier,
     DiffusionTime,
     EndpointConductance,
+    HeteroDiffusion,
     HyperedgeWeight,
     HypergraphChebConv,
     HypergraphDiffusion,
     MLPConductance,
+    RelationConductance,
     SigmoidConductance,
     SimplicialDiffusion,
 )
@@ -64,6 +66,9 @@ LAYERS = [
     (lambda: MLPConductance(2), on_features),
     (lambda: AgreementConductance(), lambda layer: layer(torch.rand(3, 2), EDGES)),
     (lambda: EndpointConductance(2), lambda layer: layer(torch.rand(3, 2), EDGES)),
+    (lambda: RelationConductance(3), lambda layer: layer(torch.tensor([0, 2, 1]))),
+    (lambda: HeteroDiffusion((["a"], [("a", "to", "a")])), lambda layer: layer(
+        {"a": torch.eye(3)}, {("a", "to", "a"): EDGES})["a"]),
     (lambda: DiffusionTime([1.0, 2.0]), alone),
     (lambda: HyperedgeWeight(3), alone),
 ]  # fmt: skip

@@ -125,3 +125,9 @@ def test_tracing_is_refused(is_sparse):
     layer(x, data.edge_index)  # a graph that is remembered became a constant
     with pytest.raises(NotImplementedError, match="To fix this, use torch.export"):
         torch.jit.trace(layer, (x, data.edge_index), check_trace=False)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_scripting_is_refused():
+    with pytest.raises(NotImplementedError, match="To fix this, use torch.export"):
+        torch.jit.script(AnisotropicChebConv(CHANNELS, 2))

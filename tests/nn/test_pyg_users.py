@@ -26,29 +26,27 @@ class Softmin(torch.nn.Module):
 # Edge features that are not floating-point numbers.
 
 
-@pytest.mark.parametrize(
-    ("dtype", "conductance"),
-    [(torch.int64, "sigmoid"), (torch.bool, "mlp"), (torch.uint8, "module")],
-)
-def test_integers_and_truth_values_are_numbers(dtype, conductance):
+@pytest.mark.parametrize("conductance", ["sigmoid", "mlp", "module"])
+def test_truth_values_are_numbers(conductance):
     data = make_data()
-    attr = (2 * data.edge_attr).round().clamp(min=0).to(dtype)
+    attr = data.edge_attr > 0
     layer = AnisotropicDiffusion(conductance=Softmin() if conductance == "module" else conductance)
     torch.manual_seed(0)
     for parameter in layer.conductance.parameters():
-        torch.nn.init.uniform_(parameter, -1, 0.5)
+        torch.nn.init.uniform_(parameter, -1, 1)
     isotropic = layer(data.x, data.edge_index, data.edge_weight)
     for shape in ((-1, 1), (-1,)):
         out = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape))
         expected = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape).float())
         assert torch.equal(out, expected)
-        assert not torch.allclose(out, isotropic, atol=1e-3)
+        assert not torch.allclose(out, isotropic, atol=1e-5)
 
 
 def test_other_features_are_refused_by_name():
     data, layer = make_data(), AnisotropicDiffusion()
-    for bad in (data.edge_attr * 1j, data.edge_attr.tolist(), data.edge_attr.numpy()):
-        with pytest.raises(TypeError, match="'edge_attr' to be a tensor of real numbers"):
+    kinds = data.edge_attr.long()  # kinds of edges, or numbers?
+    for bad in (kinds, data.edge_attr * 1j, data.edge_attr.tolist(), data.edge_attr.numpy()):
+        with pytest.raises(TypeError, match="'edge_attr' to "):
             layer(data.x, data.edge_index, data.edge_weight, bad)
 
 

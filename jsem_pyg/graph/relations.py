@@ -1,0 +1,226 @@
+"""Reads edges of several kinds (relations), each made undirected.
+
+A heterogeneous graph has nodes of several types. The nodes of all types stand in one list, one type
+after the other, so that a node has one number in the whole graph.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from .._checks import (
+    check_edge_index,
+    check_edge_type,
+    check_edge_weight,
+    check_node_index,
+    check_pairs,
+)
+from .structure import GraphStructure
+
+EdgeType = tuple[str, str, str]
+Metadata = tuple[Sequence[str], Sequence[EdgeType]]
+
+
+class Pairs(NamedTuple):
+    """Undirected edges, each once, and how their weights follow from those of the given edges."""
+
+    relation: Tensor  #: [P] in [0, R), ascending
+    source: Tensor  #: [P] the node at one end
+    target: Tensor  #: [P] the node at the other end
+    place: Tensor  #: [E] 2 p + direction of each given edge; 2 P for a self-loop, which is left out
+
+    def directions(self, values: Tensor) -> Tensor:
+        """Add up values [E, ...] of the given edges in each direction of a pair: [P, 2, ...]."""
+        shape = (2 * len(self.source) + 1, *values.shape[1:])
+        total = values.new_zeros(shape).index_add(0, self.place, values)
+        return total[:-1].unflatten(0, (-1, 2))
+
+    def weigh(self, weight: Tensor) -> Tensor:
+        """Return the weights [P] of pairs, from weights [E] of the given edges.
+
+        Repeated edges are added up. If both directions were given, a pair has their mean.
+        """
+        given = self.directions(torch.ones_like(weight)) > 0
+        return self.directions(weight).sum(1) / given.sum(1)
+
+
+def read_pairs(
+    source: Tensor, target: Tensor, relation: Tensor, num_nodes: int, is_reverse: Tensor
+) -> Pairs:
+    """Join the directions of edges [E] of relations [E]; `is_reverse` [E] marks a second direction.
+
+    An edge between the same two nodes in another relation is another pair.
+    """
+    is_edge = source != target
+    key = (relation * num_nodes + source) * num_nodes + target
+    found, pair = key[is_edge].unique(return_inverse=True)
+    place = torch.full_like(source, 2 * len(found))
+    place[is_edge] = 2 * pair + is_reverse[is_edge]
+    return Pairs(found // num_nodes**2, found // num_nodes % num_nodes, found % num_nodes, place)
+
+
+class HeteroGraph:
+    """A heterogeneous graph as one undirected graph, sorted and checked once.
+
+    Args:
+        edge_index_dict: [2, E] for an edge type (source type, relation, target type), by the
+            numbers that nodes have in their type. An edge may be given in one direction or both.
+        num_nodes: the number of nodes of each type.
+        edge_types: edge types in the order of their relations; those of the dictionary, if omitted.
+            The type (b, rev_r, a), as :class:`torch_geometric.transforms.ToUndirected` adds it,
+            belongs to the relation (a, r, b).
+        drop_self_loops: leave self-loops out; otherwise they are refused.
+
+    Attributes:
+        relations: the R relations.
+        rows: the nodes of each type, a slice of all nodes.
+        pairs: the undirected edges.
+        structure: the same edges in both directions, first those from source to target.
+        edge_type: [E] the relation of each edge of the structure.
+
+    Raises:
+        TypeError: if a dictionary or an edge_index is something else.
+        ValueError: if a type is unknown, or an edge is a self-loop or leaves the range of nodes.
+    """
+
+    def __init__(
+        self,
+        edge_index_dict: Mapping[EdgeType, Tensor],
+        num_nodes: Mapping[str, int],
+        edge_types: Sequence[EdgeType] | None = None,
+        drop_self_loops: bool = False,
+    ) -> None:
+        self._drop_self_loops = drop_self_loops
+        given = list(edge_index_dict) if edge_types is None else list(edge_types)
+        self.relations, self._member = merge_reverse(given)
+        self.rows: dict[str, slice] = {}
+        first = 0
+        for node_type, count in num_nodes.items():
+            self.rows[node_type] = slice(first, first + count)
+            first += count
+        self.num_nodes = first
+        self._edge_types = tuple(edge_index_dict)
+        parts = [self._read(name, edge_index_dict[name]) for name in self._edge_types]
+        self._counts = [len(part[0]) for part in parts]
+        if not parts:
+            parts = [(torch.empty(0, dtype=torch.int64),) * 4]
+        source, target, relation, is_reverse = (
+            torch.cat(each) for each in zip(*parts, strict=True)
+        )
+        self.pairs = read_pairs(source, target, relation, max(first, 1), is_reverse)
+        place = self.pairs.place[source != target]
+        self._has_repeated = len(place.unique()) < len(place)
+        row = torch.cat([self.pairs.source, self.pairs.target])
+        col = torch.cat([self.pairs.target, self.pairs.source])
+        self.structure = GraphStructure(torch.stack([row, col]), self.num_nodes)
+        self.edge_type = self.pairs.relation.repeat(2)
+
+    def _read(self, name: EdgeType, edge_index: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return source, target, relation and direction [E] of the edges of a type."""
+        if name not in self._member:
+            known = ", ".join(map(str, self._member))
+            raise ValueError(
+                f"Expected 'edge_index_dict' to have the edge types of the metadata, {known} (got "
+                f"{name!r})."
+            )
+        argument = f"edge_index_dict[{name!r}]"
+        check_pairs(argument, edge_index, "E")
+        ends = []
+        for end, node_type in zip(edge_index.long(), (name[0], name[2]), strict=True):
+            if node_type not in self.rows:
+                raise ValueError(
+                    f"Expected nodes of the type {node_type!r}, since {argument} names them (got "
+                    f"nodes of the types {', '.join(map(repr, self.rows))})."
+                )
+            rows = self.rows[node_type]
+            check_node_index(argument, end, rows.stop - rows.start)
+            ends.append(end + rows.start)
+        relation, is_reversed = self._member[name]
+        source, target = reversed(ends) if is_reversed else ends
+        if not self._drop_self_loops and bool((source == target).any()):
+            raise ValueError(
+                f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
+                "To fix this, call torch_geometric.utils.remove_self_loops(edge_index)."
+            )
+        backward = torch.full_like(source, is_reversed, dtype=torch.bool)
+        if name[0] == name[2]:  # both directions stand in one edge_index
+            backward = source > target
+            source, target = torch.minimum(source, target), torch.maximum(source, target)
+        return source, target, torch.full_like(source, relation), backward
+
+    def edge_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
+        """Return the weights [E] of the edges of the structure; None if all are one.
+
+        Edge types without weights have ones.
+        """
+        given = {} if edge_weight_dict is None else dict(edge_weight_dict)
+        unknown = [name for name in given if name not in self._edge_types]
+        if unknown:
+            raise ValueError(
+                f"Expected 'edge_weight_dict' to have edge types of 'edge_index_dict' (got "
+                f"{unknown[0]!r})."
+            )
+        if not given and not self._has_repeated:
+            return None
+        parts = []
+        for name, count in zip(self._edge_types, self._counts, strict=True):
+            weight = given.get(name)
+            if weight is None:
+                weight = torch.ones(count, device=self.structure.device)
+            else:
+                check_edge_weight(weight, count, f"edge_weight_dict[{name!r}]")
+            parts.append(weight)
+        return self.pairs.weigh(torch.cat(parts)).repeat(2)
+
+    def join(self, x_dict: Mapping[str, Tensor]) -> Tensor:
+        """Return the rows of all types, one type after the other: [..., N, D]."""
+        return torch.cat([x_dict[name] for name in self.rows], -2)
+
+    def split(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the rows of every type, from the rows [..., N, D] of all."""
+        return {name: x[..., rows, :] for name, rows in self.rows.items()}
+
+
+def merge_reverse(
+    edge_types: Sequence[EdgeType],
+) -> tuple[tuple[EdgeType, ...], dict[EdgeType, tuple[int, bool]]]:
+    """Find the relations of edge types, and for each type its relation and if it is its reverse.
+
+    (b, rev_r, a) is the reverse of (a, r, b), if that is there.
+    """
+    known = {
+        name: (name[2], name[1].removeprefix("rev_"), name[0])
+        for name in edge_types
+        if name[1].startswith("rev_")
+    }
+    relations = tuple(name for name in edge_types if known.get(name) not in edge_types)
+    number = {name: i for i, name in enumerate(relations)}
+    member = {
+        name: (number[name], False) if name in number else (number[known[name]], True)
+        for name in edge_types
+    }
+    return relations, member
+
+
+def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
+    """Read the edges and weights of a `HeteroData`; no gradient flows back to them."""
+    num_nodes = {name: int(data[name].num_nodes) for name in data.node_types}
+    graph = HeteroGraph(data.edge_index_dict, num_nodes)
+    weights = {
+        name: data[name].edge_weight.detach()
+        for name in data.edge_types
+        if "edge_weight" in data[name]
+    }
+    return graph, graph.edge_weight(weights)
+
+
+def read_relations(edge_index: Any, edge_type: Any, num_nodes: int, num_relations: int) -> Pairs:
+    """Read edges [2, E] of relations [E] between nodes of one kind, in one direction or both."""
+    check_edge_index(edge_index, num_nodes)
+    check_edge_type(edge_type, edge_index.size(1), num_relations)
+    source, target = edge_index.long()
+    low, high = torch.minimum(source, target), torch.maximum(source, target)
+    return read_pairs(low, high, edge_type.long(), num_nodes, source > target)

@@ -1,0 +1,144 @@
+"""The layer that diffuses over nodes of several types, along edges of several types."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._checks import check_float, check_instance
+from ..graph.prepare import GraphReader
+from ..graph.relations import EdgeType, HeteroGraph, Metadata, merge_reverse
+from .anisotropic_diffusion import AnisotropicDiffusion
+from .relation_conductance import Relations
+
+
+class HeteroDiffusion(torch.nn.Module):
+    r"""Heat diffusion over all node types, with one learned conductance for every edge type.
+
+    .. math::
+        \mathbf{X}^{\prime} = e^{-t \mathbf{L}_{\theta}} \mathbf{X}, \qquad
+        w^{\prime}_{ij} = w_{ij} \, h_{r(i, j)}
+
+    where :math:`\mathbf{X}` holds the features of the nodes of all types, and :math:`r(i, j)` is
+    the type of an edge. Heat flows along every edge in both directions, so an edge type needs no
+    reverse: the type `(b, 'rev_r', a)`, which :class:`torch_geometric.transforms.ToUndirected`
+    adds, is the same relation as `(a, 'r', b)`. A new layer conducts alike everywhere. There is no
+    map of channels, so all types have features of the same width; for a matrix a relation see
+    :class:`~jsem_pyg.nn.RelationalChebConv`.
+
+    Args:
+        metadata (tuple): Node types and edge types, as :meth:`HeteroData.metadata` returns them.
+        t (float, list or torch.Tensor): Initial diffusion time, see
+            :class:`~jsem_pyg.nn.AnisotropicDiffusion`, as for `learn_t`, `normalization`, `degree`,
+            `tol`, `backend` and `rate`.
+
+    Shapes:
+        - **input:** for each node type features :math:`(\ldots, |\mathcal{V}_a|, D)`, for each edge
+          type :math:`(2, |\mathcal{E}_r|)` and, optionally, weights :math:`(|\mathcal{E}_r|)`
+        - **output:** for each node type :math:`(\ldots, |\mathcal{V}_a|, S \cdot D)`
+
+    Example:
+        >>> metadata = ["author", "paper"], [("author", "writes", "paper")]
+        >>> layer = HeteroDiffusion(metadata, t=1.0)
+        >>> x_dict = {"author": torch.eye(2), "paper": torch.zeros(3, 2)}
+        >>> edges = {("author", "writes", "paper"): torch.tensor([[0, 0, 1], [0, 1, 2]])}
+        >>> layer(x_dict, edges)["paper"].argmax(-1)
+        tensor([0, 0, 1])
+        >>> layer.relations()
+        relation             conductance
+        author writes paper        0.500
+    """
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        t: float | Sequence[float] | Tensor = 5.0,
+        learn_t: bool = True,
+        normalization: str | None = "sym",
+        degree: int | None = None,
+        tol: float = 1e-6,
+        backend: str = "auto",
+        rate: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.node_types, self.edge_types = read_metadata(metadata)
+        self.names = merge_reverse(self.edge_types)[0]
+        self.diffusion = AnisotropicDiffusion(
+            0, t, learn_t, "sigmoid", normalization, degree, tol, backend,
+            rate=rate, num_relations=len(self.names),
+        )  # fmt: skip
+        self._reader = GraphReader()
+
+    def forward(
+        self,
+        x_dict: Mapping[str, Tensor],
+        edge_index_dict: Mapping[EdgeType, Tensor],
+        edge_weight_dict: Mapping[EdgeType, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Diffuse the features of all nodes; see the class for shapes."""
+        check_features(x_dict, self.node_types)
+        num_nodes = {name: x_dict[name].size(-2) for name in self.node_types}
+        graph: HeteroGraph = self._reader.recall(
+            tuple(edge_index_dict.values()),
+            lambda: HeteroGraph(edge_index_dict, num_nodes, self.edge_types),
+            tuple(edge_index_dict),
+            tuple(num_nodes.values()),
+        )
+        x, weight = graph.join(x_dict), graph.edge_weight(edge_weight_dict)
+        out = self.diffusion(x, graph.structure, weight, edge_type=graph.edge_type)
+        return graph.split(out)
+
+    @property
+    def t(self) -> Tensor:
+        """The diffusion times, > 0."""
+        return self.diffusion.t
+
+    def relations(self) -> Relations:
+        """Return the conductance of each relation, as a dictionary that prints as a table."""
+        return Relations(self.names, torch.tensor(list(self.diffusion.relations().values())))
+
+    def reset_parameters(self) -> None:
+        """Set the times to their start, and let all relations conduct alike."""
+        self.diffusion.reset_parameters()
+
+
+def read_metadata(metadata: Any) -> tuple[list[str], list[EdgeType]]:
+    """Read node types and edge types; raise unless they are what `HeteroData.metadata` returns."""
+    check_instance("metadata", metadata, (tuple, list), "a pair of node types and edge types")
+    if len(metadata) != 2 or not all(isinstance(each, (list, tuple)) for each in metadata):
+        raise ValueError(
+            "Expected 'metadata' to be a list of node types and a list of edge types, as "
+            f"HeteroData.metadata() returns them (got {metadata!r})."
+        )
+    node_types, edge_types = list(metadata[0]), [tuple(each) for each in metadata[1]]
+    if not edge_types or any(len(each) != 3 for each in edge_types):
+        raise ValueError(
+            "Expected 'metadata' to have edge types (source, relation, target) (got "
+            f"{metadata[1]!r})."
+        )
+    missing = {end for a, _, b in edge_types for end in (a, b)} - set(node_types)
+    if missing:
+        raise ValueError(
+            f"Expected the node types of 'metadata' to hold those of its edge types (got "
+            f"{node_types} without {sorted(missing)})."
+        )
+    return node_types, edge_types
+
+
+def check_features(x_dict: Any, node_types: Sequence[str]) -> None:
+    """Raise unless there are features of each node type, all of one width."""
+    check_instance("x_dict", x_dict, Mapping, "a dictionary from node types to features")
+    for name in node_types:
+        if x_dict.get(name) is None:
+            raise ValueError(
+                f"Expected 'x_dict' to have features of all node types (got none of {name!r}). To "
+                "fix this, pass zeros for nodes without features."
+            )
+        check_float(f"x_dict[{name!r}]", x_dict[name])
+    widths = {name: x_dict[name].size(-1) for name in node_types}
+    if len(set(widths.values())) > 1:
+        raise ValueError(
+            f"Expected the features in 'x_dict' to be of one width (got {widths}). To fix this, "
+            "map them first, by torch_geometric.nn.HeteroDictLinear."
+        )

@@ -1,0 +1,68 @@
+r"""How well the edges of every relation conduct: a relation -> h in (0, 1]."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from .._checks import check_between, check_positive, check_positive_int
+from .conductance import FLOOR
+
+
+class RelationConductance(Module):
+    r"""One learned conductance for the edges of each relation.
+
+    .. math::
+        h(r) = \epsilon + (1 - \epsilon) \, \sigma(\rho \, \theta_r)
+
+    All relations conduct alike at the start (:math:`\theta = 0`).
+
+    Args:
+        num_relations: the number R of relations.
+        floor: :math:`\epsilon`.
+        rate: :math:`\rho > 0`, how fast it learns next to other parameters.
+
+    Shapes:
+        - **input:** the relation of every edge in [0, R) :math:`(|\mathcal{E}|)`
+        - **output:** conductance :math:`(|\mathcal{E}|)`
+    """
+
+    def __init__(self, num_relations: int, floor: float = FLOOR, rate: float = 1.0) -> None:
+        super().__init__()
+        check_positive_int("num_relations", num_relations)
+        check_between("floor", floor, 0, 1)
+        check_positive("rate", rate)
+        self.floor, self.rate = floor, rate
+        self.theta = Parameter(torch.empty(num_relations))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Make all relations conduct alike again."""
+        torch.nn.init.zeros_(self.theta)
+
+    @property
+    def of_relations(self) -> Tensor:
+        """The conductance of each relation, [R]."""
+        return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * self.theta)
+
+    def forward(self, edge_type: Tensor) -> Tensor:
+        """Look up the conductance [E] of edges by their relations [E]."""
+        return self.of_relations.index_select(0, edge_type.long())
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.theta.numel()})"
+
+
+class Relations(dict[str, float]):
+    """The conductance of each relation, by its name; prints as a table."""
+
+    def __init__(self, names: Iterable[object], conductance: Tensor) -> None:
+        words = (" ".join(each) if isinstance(each, tuple) else str(each) for each in names)
+        super().__init__(zip(words, conductance.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        width = max(map(len, ("relation", *self)))
+        lines = [f"{'relation':<{width}}  conductance"]
+        lines += [f"{name:<{width}}  {value:11.3f}" for name, value in self.items()]
+        return "\n".join(lines)
