@@ -55,7 +55,7 @@ def test_parts_of_two_calls_are_not_mixed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "write_journal", interrupted)
     save_parts(tmp_path, *cut(40))
-    with pytest.raises(ValueError, match="a part of another call"):
+    with pytest.raises(ValueError, match="a part of another rank or call"):
         load_part(tmp_path)
     save_parts(tmp_path, *cut(40))
     assert load_part(tmp_path).num_nodes == 40
