@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import torch
 from transport.problems import masses, points
 
-from jsem_pyg.kernels.table import SINKHORN
+from jsem_pyg.kernels.sinkhorn.torch_rows import sinkhorn_pass
 from jsem_pyg.transport.problem.problem import Side
 from jsem_pyg.transport.sinkhorn.loop import in_turn
 from jsem_pyg.transport.solver import starts
@@ -13,8 +13,7 @@ def test_rough_plans_are_entropic_plans_between_features():
     source = Side(points(12, 2, 0), masses(12, 1).log2())
     target = Side(points(9, 3, 2), masses(9, 3).log2())
     first, second, temperature = points(12, 4, 4), points(9, 4, 5), 0.3
-    reference = SINKHORN.find("reference", torch.device("cpu")).sinkhorn_pass
-    problem = SimpleNamespace(one_pass=in_turn(reference))
+    problem = SimpleNamespace(one_pass=in_turn(sinkhorn_pass))
     found = starts._match(problem, first, second, source, target, temperature)
     p, q = source.mass, target.mass
     spread = p @ first.square().sum(1) + q @ second.square().sum(1)

@@ -16,14 +16,13 @@ from .descent import (
     COOLING,
     Effort,
     State,
-    averages,
     begin,
     begin_from_plan,
     is_independent,
     rating,
+    scale,
     settle,
 )
-from .race import warm
 from .schedule import SCHEDULE, Run
 
 _ROUNDING = 1e-9  # of sums of masses
@@ -83,7 +82,7 @@ def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
     """Continue from a plan, down to the last temperature."""
     epsilon = plan.epsilon / unit
     if epsilon > run.critical:  # which would melt the plan, as may be one of other costs
-        epsilon = warm(problem, run)
+        epsilon = SCHEDULE.warm * run.critical
     state = begin_from_plan(problem, plan, max(epsilon, run.lowest), unit)
     lowest = torch.full_like(state.epsilon, run.lowest)
     while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
@@ -97,7 +96,8 @@ def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
 
 def consistent_moments(problem: Problem, state: State) -> Tensor:
     """Compute the moments [R, R'] of the consistent half of a plan, scaled to the whole mass."""
-    sent, mass = averages(problem, state)
+    sent = scale(problem, state, Effort(passes=1)).done.average.double()
+    mass = problem.source.mass.double()
     x, y = problem.coordinates
     least = torch.finfo(mass.dtype).tiny
     partners = sent[:, : y.size(1)] / mass[:, None].clamp(min=least)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import torch
 
-from ...kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
+from ...kernels.sinkhorn.torch_rows import sinkhorn_pass as dense_pass
 from ..problem.problem import Problem
 from .coarsening import coarsen
 from .descent import COOLING, Effort, State, begin, make_kernel, rating, settle
@@ -40,25 +40,7 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
     if problem.has_few_axes and len(found) > 1:
         settled = [settle(problem, each, COOLING) for each in found]
         found = [min(settled, key=lambda each: float(rating(problem, each)))]
-    if not problem.relaxation.is_balanced:
-        # Where one side lacks a part, cells differ so much that the heat starts do better among
-        # all points: one for each graph.
-        heat = [start.moments for start in starts if start.name == "heat"][::2]
-        hottest = hot(problem, run)[:1]
-        found += [begin(problem, each[None], each.new_tensor(hottest)) for each in heat]
     return [each.take(0) for each in found]
-
-
-def hot(problem: Problem, run: Run) -> list[float]:
-    """Choose the temperatures that starts begin at."""
-    shares = SCHEDULE.hot if problem.relaxation.is_balanced else SCHEDULE.hot_relaxed
-    return [max(share * run.critical, run.lowest) for share in shares]
-
-
-def warm(problem: Problem, run: Run) -> float:
-    """Choose the temperature at which plans of new moments begin."""
-    share = SCHEDULE.warm if problem.relaxation.is_balanced else SCHEDULE.warm_relaxed
-    return max(share * run.critical, run.lowest)
 
 
 def _coarse_to_fine(
@@ -70,7 +52,8 @@ def _coarse_to_fine(
         for size in sorted({run.coarse, max(SCHEDULE.middle, run.coarse)})
         if max(problem.shape) > 1.5 * size and not problem.is_small
     ] or [problem]
-    states, names = race_at(levels[0], starts, hot(problem, run), run)
+    hot = [max(share * run.critical, run.lowest) for share in SCHEDULE.hot]
+    states, names = race_at(levels[0], starts, hot, run)
     for level, finer in pairwise(levels):
         if float(states.peak[0]) < SCHEDULE.limited:
             return level, names, states  # the temperature limits the plan: cells change nothing
@@ -94,10 +77,8 @@ def _carry(level: Problem, finer: Problem, states: State, run: Run) -> State:
     if level is finer:
         return states
     is_limited = states.peak >= SCHEDULE.limited
-    warmer = states.epsilon.clamp(min=warm(finer, run))
+    warmer = states.epsilon.clamp(min=SCHEDULE.warm * run.critical)
     fresh = begin(finer, states.moments, torch.where(is_limited, warmer, states.epsilon))
-    if finer.relaxation.mass is not None:
-        return fresh
     u, log2_q = make_kernel(level, states).u, finer.target.log2_mass
     columns = dense_pass(finer.target.z, u, states.f, log2_q, u[..., :0])
     known = (columns.f - log2_q) * states.epsilon[..., None].to(columns.f)
