@@ -36,8 +36,8 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     (:mod:`jsem_pyg.transport.match.candidates`), since descent from the independent plan ends in
     wrong optima on all but random graphs. Better assignments are then searched along the edges
     (:mod:`jsem_pyg.transport.match.moves`). Graphs of up to 2,000 nodes or so are also compared by
-    the heat profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), computed on the
-    edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods: it is
+    the heat profile of every node (:mod:`jsem_pyg.transport.profiles`), computed on the edges as
+    they are, and on edges weighted by the overlap of their ends' neighbourhoods: it is
     small for random edges. If nodes have few neighbours, as on roads and power lines, a search
     for alike branches is added (:mod:`jsem_pyg.transport.match.branches`); it looks at all pairs
     of nodes. Otherwise memory grows with nodes and edges.
@@ -106,8 +106,6 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
 def _read_cost(name: str, value: Any) -> AdjacencyCost:
     with as_argument(name, "edge_index"):
         cost = value if isinstance(value, AdjacencyCost) else AdjacencyCost(value)
-    if cost.num_points == 0:
-        raise ValueError(f"Expected '{name}' to have at least one node (got none).")
     check_cost_range(name, float(cost.weight.max()) if cost.weight.numel() else 0.0)
     return cost
 
