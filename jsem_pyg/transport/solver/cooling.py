@@ -24,6 +24,7 @@ from .descent import (
     settle,
 )
 from .schedule import SCHEDULE, Run
+from .small import Pace, cool_small_states
 
 _ROUNDING = 1e-9  # of sums of masses
 _FOLLOWING = Effort(
@@ -51,8 +52,11 @@ def descend(problem: Problem, candidates: list[State], run: Run) -> State:
 
 def cool(problem: Problem, state: State, run: Run) -> State:
     """Bring a single state to the last temperature, and work on it there until it settles."""
+    if problem.is_small:
+        pace = Pace(run.max_iter, 300, 1e-9, 0.1 * run.tol)
+        state = cool_small_states(problem, state.take(None), run, pace).take(0)
     valid = state  # the last one that meets the marginals
-    while True:
+    while not problem.is_small:
         state = _settled(problem, state, valid, COOLING)
         valid = state if state.error < SCHEDULE.feasible else valid
         run.report(state.step("all points"))

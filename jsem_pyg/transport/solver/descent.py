@@ -39,8 +39,8 @@ class State:
         """Take potentials of the type of the coordinates `z`."""
         return replace(self, psi=self.psi.to(z), f=self.f.to(z))
 
-    def take(self, index: Tensor | int | slice) -> "State":
-        """Take some of the descents."""
+    def take(self, index: Tensor | int | slice | None) -> "State":
+        """Take some of the descents; None makes a batch of a single one."""
         return State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
     def step(self, stage: str) -> Step:
