@@ -39,7 +39,7 @@ def test_truth_values_are_numbers(conductance):
         out = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape))
         expected = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape).float())
         assert torch.equal(out, expected)
-        assert not torch.allclose(out, isotropic, atol=1e-3)
+        assert not torch.allclose(out, isotropic, atol=1e-5)
 
 
 def test_other_features_are_refused_by_name():
