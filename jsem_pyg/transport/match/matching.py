@@ -30,8 +30,8 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     .. math::
         \min_m \sum_{ik} |A_{ik} - B_{m_i m_k}|^2
 
-    A renamed copy of a graph is found exactly, at cost zero
-    (:mod:`jsem_pyg.transport.match.isomorphism`). For other graphs the search starts from a few
+    A renamed copy of a graph is found exactly, at cost zero, by the colours of its nodes
+    (:mod:`jsem_pyg.transport.match.isomorphism`). Otherwise the search starts from a few
     candidates for each node, whose surroundings look alike
     (:mod:`jsem_pyg.transport.match.candidates`), since descent from the independent plan ends in
     wrong optima on all but random graphs. Better assignments are then searched along the edges
