@@ -144,8 +144,10 @@ def propagate_labels(
         >>> int(result.conductance[:5].argmin())  # the edge between both classes
         2
     """
-    starts = list(t) if isinstance(t, Sequence) else [t]
-    for start in starts or [t]:
+    starts: list[float] = list(t) if isinstance(t, Sequence) else [t]
+    if not starts:
+        raise ValueError(f"Expected 't' to have a time to start from (got {t!r}).")
+    for start in starts:
         check_positive("t", start)
     check_positive("lr", lr)
     check_positive_int("steps", steps)
@@ -217,7 +219,7 @@ class _Propagation(Module):
             self.log_t.fill_(t).log_()
         of_form = [] if self.form is None else list(self.form.parameters())
         others = [each for name, each in self.named_parameters() if not name.startswith("form.")]
-        groups = [{"params": others}, {"params": of_form, "lr": lr}]
+        groups: list[dict[str, Any]] = [{"params": others}, {"params": of_form, "lr": lr}]
         optimizer = torch.optim.Adam([each for each in groups if each["params"]], lr=_RATE)
         parts = is_source.split(max(1, _COLUMNS // self.share.size(1)))
         self.train()
