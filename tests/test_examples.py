@@ -249,7 +249,7 @@ RUNS = [
     Run(
         "benchmarks/alignment",
         "--one-process --repeats 1 --splits 1 --peer-points 10 --sizes 300x350 --points 200 "
-        "--ways Geo gromov balanced semirelaxed POT torchgw",
+        "--ways Geo gromov POT torchgw",
         lambda table: [
             float(table.set_index("way")["abs. rho"]["GeodesicCost"]) > 0.99,
             float(table.set_index("way")["P@1"]["gromov_wasserstein"]) > 0.9,
@@ -258,8 +258,7 @@ RUNS = [
     ),
     Run(
         "benchmarks/alignment",
-        "--one-process --repeats 1 --splits 1 --cases spiral missing --sizes 60x70 --points 120 "
-        "--ways POT",
+        "--one-process --repeats 1 --splits 1 --cases spiral --sizes 60x70 --points 120 --ways POT",
         lambda table: [table["marginals off by"][0] < 1e-9, *(table["CPU s"] > 0)],
         needs=("ot",),
     ),
@@ -386,6 +385,14 @@ RUNS = [
             slow=bool(more),
         )
         for more in ("", "tv open grid other")
+    ),
+    Run(
+        "hetero_labels",
+        "",
+        lambda table: (
+            by_way(table, "way", "Macro-F1")["learned"]
+            > by_way(table, "way", "Macro-F1")["all relations alike"] + 5
+        ),
     ),
     Run(
         "denoising_signals",
