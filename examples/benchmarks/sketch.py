@@ -105,7 +105,7 @@ def sketch(edge_index: Tensor, size: int, seed: int) -> np.ndarray:
 
 
 def fast_rp(edge_index: Tensor, size: int, seed: int) -> np.ndarray:
-    """FastRP with the third and fourth power, weighted as in its authors' implementation."""
+    """FastRP with the third and fourth power, weighted 1 and 6."""
     from fastrp import FastRP
 
     matrix = csr_array((np.ones(edge_index.size(1)), edge_index.numpy()), (size, size))
