@@ -13,6 +13,7 @@ from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
 from .relation_conductance import RelationConductance
 from .relational_cheb_conv import RelationalChebConv
+from .relational_features import relational_features
 from .simplicial_diffusion import SimplicialDiffusion
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "RelationalChebConv",
     "SigmoidConductance",
     "SimplicialDiffusion",
+    "relational_features",
 ]

@@ -1,6 +1,7 @@
 """The convolution with a matrix and a diffusion time for every relation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,14 +41,13 @@ class RelationalChebConv(torch.nn.Module):
 
     .. math::
         \mathbf{X}^{\prime} = \sum_{r=1}^{R} e^{-t_r \mathbf{L}_r} \mathbf{X} \mathbf{\Theta}_r
-        + \mathbf{X} \mathbf{\Theta}_0 + \mathbf{b}
+        + \mathbf{b}
 
-    where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1/2} \mathbf{W}_r \mathbf{D}_r^{-1/2}`
-    is the Laplacian of the edges of a relation, each of them in both directions. A relation acts on
-    the nodes of its two types, or on all nodes if these have no types; a node without an edge in
-    the relation keeps its features :math:`\mathbf{X} \mathbf{\Theta}_r`. All relations are
-    evaluated by one call of a fused kernel, and nothing of the size of the edges times the channels
-    is stored.
+    where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` is the Laplacian of the
+    edges of a relation, each of them in both directions. A relation acts on the nodes of its two
+    types, or on all nodes if these have no types; a node without an edge in the relation keeps its
+    features :math:`\mathbf{X} \mathbf{\Theta}_r`. All relations are evaluated by one series, and
+    nothing of the size of the edges times the channels is stored. First derivatives only.
 
     There are two forms. With a number of relations, the call is that of
     :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
@@ -68,12 +68,15 @@ class RelationalChebConv(torch.nn.Module):
         num_bases (int, optional): Number :math:`B` of matrices :math:`\mathbf{V}_b` that the
             relations share, :math:`\mathbf{\Theta}_r = \sum_{b=1}^{B} a_{rb} \mathbf{V}_b`;
             :obj:`None` learns one for each relation.
-        root_weight (bool): Whether there is a map :math:`\mathbf{\Theta}_0` of the node itself;
-            with metadata, one for each node type.
+        root_weight (bool): Whether there is also a map :math:`\mathbf{\Theta}_0` of the node itself,
+            with metadata one for each node type. Heat keeps a part of every node's features anyway.
         add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
             before the normalisation. Self-loops in `edge_index` are then left out, otherwise
             refused.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
+        normalization (str, optional): :obj:`"rw"`, by which a node takes means over its neighbours
+            as in :class:`torch_geometric.nn.RGCNConv`; :obj:`"sym"` or :obj:`None`, see
+            :func:`~jsem_pyg.diffusion.heat_diffusion`.
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
@@ -104,12 +107,13 @@ class RelationalChebConv(torch.nn.Module):
         in_channels: int | Mapping[str, int],
         out_channels: int,
         num_relations: int | Metadata,
-        t: float | Sequence[float] | Tensor = 1.0,
+        t: float | Sequence[float] | Tensor = 2.0,
         learn_t: bool = True,
         num_bases: int | None = None,
-        root_weight: bool = True,
+        root_weight: bool = False,
         add_self_loops: bool = False,
         bias: bool = True,
+        normalization: str | None = "rw",
         degree: int | None = None,
         tol: float = 1e-6,
         backend: str = "auto",
@@ -142,7 +146,7 @@ class RelationalChebConv(torch.nn.Module):
         self.lin = Linear(width, height, bias=False, weight_initializer="glorot")
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
         self.time = DiffusionTime(self._start(t), learn_t)
-        self.options = HeatOptions(degree, tol, "sym", backend, float(add_self_loops))
+        self.options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
         self._reader = GraphReader()
         self.reset_parameters()
 
@@ -337,6 +341,10 @@ class _RelationalHeat(torch.autograd.Function):
         x, theta, t = ctx.saved_tensors
         blocks, operator, change = ctx.how
         grad = grad.index_select(0, blocks.node)
+        scaling = operator.scaling
+        if scaling.row_scale is not None:  # P^-1 S P is not symmetric, but P S P^-1
+            scaling = replace(scaling, row_scale=1 / scaling.row_scale)
+            operator = replace(operator, scaling=scaling)
         back = _diffuse(grad, operator, change)
         grad_x, grad_theta = torch.zeros_like(x), torch.zeros_like(theta)
         for r, rows, nodes in blocks.parts:
