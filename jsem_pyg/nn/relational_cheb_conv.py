@@ -31,7 +31,7 @@ from ..operators import HeatOperator
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import check_features, read_metadata
 
-_CHUNK = 1 << 26  # bytes of the rows of all relations that diffuse at once
+_CHUNK = 1 << 24  # bytes of the rows of all relations that diffuse at once
 _LANES = 32  # columns that the kernels take at once
 
 
@@ -68,8 +68,9 @@ class RelationalChebConv(torch.nn.Module):
         num_bases (int, optional): Number :math:`B` of matrices :math:`\mathbf{V}_b` that the
             relations share, :math:`\mathbf{\Theta}_r = \sum_{b=1}^{B} a_{rb} \mathbf{V}_b`;
             :obj:`None` learns one for each relation.
-        root_weight (bool): Whether there is also a map :math:`\mathbf{\Theta}_0` of the node itself,
-            with metadata one for each node type. Heat keeps a part of every node's features anyway.
+        root_weight (bool): Whether a map of the node itself, :math:`\mathbf{X}
+            \mathbf{\Theta}_0`, is added; with metadata, one for each node type. Heat alone keeps a
+            part of every node's features already.
         add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
             before the normalisation. Self-loops in `edge_index` are then left out, otherwise
             refused.
@@ -276,12 +277,16 @@ class RelationalChebConv(torch.nn.Module):
             if bool((t < longest).any()):
                 entries = entries.slow_down(structure, (t / longest)[blocks.relation])
             operator = entries.operator(structure, options.backend)
+            scale = operator.scaling.row_scale
+            scale = x.new_ones(1) if scale is None else scale
             change = series_coefficients(operator, times, options, x.dtype)
             change[0] -= 1
+            operator = replace(operator, scaling=replace(operator.scaling, row_scale=None))
+        how = blocks, operator, change, scale.unsqueeze(-1)
         row_bytes = 2 * len(blocks.node) * x.element_size()
         width = max(_CHUNK // max(row_bytes, 1) // _LANES, 1) * _LANES
         parts = theta.split(width, -1)
-        heat = [_RelationalHeat.apply(x, each, t, blocks, operator, change) for each in parts]
+        heat = [_RelationalHeat.apply(x, each, t, *how) for each in parts]
         return torch.cat(heat, -1)
 
     @property
@@ -319,13 +324,14 @@ class _RelationalHeat(torch.autograd.Function):
         blocks: RelationBlocks,
         operator: HeatOperator,
         change: Tensor,
+        scale: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(x, theta, t)
-        ctx.how = blocks, operator, change
+        ctx.how = blocks, operator, change, scale
         mapped = x.new_empty(len(blocks.node), theta.size(-1))
         for r, rows, nodes in blocks.parts:
             torch.mm(x[nodes], theta[r], out=mapped[rows])
-        heat = _diffuse(mapped, operator, change)
+        heat = _diffuse(mapped, operator, change, scale)
         out = x.new_zeros(len(x), theta.size(-1))
         for _, rows, nodes in blocks.parts:
             out[nodes] += heat[rows]
@@ -339,30 +345,32 @@ class _RelationalHeat(torch.autograd.Function):
                 "Expected no second derivative of RelationalChebConv (got create_graph=True)."
             )
         x, theta, t = ctx.saved_tensors
-        blocks, operator, change = ctx.how
+        blocks, operator, change, scale = ctx.how
+        inverse = 1 / scale  # the adjoint of P^-1 S P is P S P^-1
         grad = grad.index_select(0, blocks.node)
-        scaling = operator.scaling
-        if scaling.row_scale is not None:  # P^-1 S P is not symmetric, but P S P^-1
-            scaling = replace(scaling, row_scale=1 / scaling.row_scale)
-            operator = replace(operator, scaling=scaling)
-        back = _diffuse(grad, operator, change)
+        back = _diffuse(grad, operator, change, inverse)
         grad_x, grad_theta = torch.zeros_like(x), torch.zeros_like(theta)
         for r, rows, nodes in blocks.parts:
             grad_x[nodes] += back[rows] @ theta[r].T
             grad_theta[r] += x[nodes].T @ back[rows]
         if not ctx.needs_input_grad[2]:
-            return grad_x, grad_theta, None, None, None, None
-        slope = operator.apply_laplacian((grad + back).to(change.dtype)).to(x.dtype)
+            return grad_x, grad_theta, None, None, None, None, None
+        grad += inverse * back
+        slope = operator.apply_laplacian(grad.to(change.dtype)).mul_(scale).to(x.dtype)
         grad_t = torch.zeros_like(t)
         for r, rows, nodes in blocks.parts:
             grad_t[r] -= (theta[r] * (x[nodes].T @ slope[rows])).sum()
         # That is the slope by t_r L_r / max t, the operator's own Laplacian.
-        return grad_x, grad_theta, grad_t * t.max() / t, None, None, None
+        return grad_x, grad_theta, grad_t * t.max() / t, None, None, None, None
 
 
-def _diffuse(x: Tensor, operator: HeatOperator, change: Tensor) -> Tensor:
-    """Apply exp(-tL) - I to rows [B, D]; what is isolated by weights of zero does not change."""
-    return sum_series(x, operator, change, x.new_zeros(1)).squeeze(0)
+def _diffuse(rows: Tensor, operator: HeatOperator, change: Tensor, scale: Tensor) -> Tensor:
+    """Apply P^-1 (exp(-tL) - I) P to rows [B, D], which become P times what they were.
+
+    What is isolated by weights of zero does not change.
+    """
+    rows.mul_(scale)
+    return sum_series(rows, operator, change, rows.new_zeros(1)).squeeze(0).div_(scale)
 
 
 def _check_constant(weights: tuple[Tensor, ...]) -> None:
