@@ -306,7 +306,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     torch.set_num_threads(1)
     if args.quick:
-        args.seeds, args.epochs, args.hidden, args.nodes = 2, 20, 16, 400
+        args.seeds, args.epochs, args.hidden, args.nodes = 2, 20, 16, 1200
     sources: list[Path | None] = [*args.files] or [None]
     if args.what == "cost" and args.files and args.nodes:
         sources.append(None)
@@ -318,7 +318,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
             continue
         is_random = source is None
         data = (
-            random_data(args.nodes or 400, args.relations)
+            random_data(args.nodes or 1200, args.relations)
             if is_random
             else read(source, args.labels)
         )
