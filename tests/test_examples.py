@@ -222,12 +222,6 @@ RUNS = [
     ),
     Run("benchmarks/relational", "precompute --quick", lambda table: table["Macro-F1"].between(20, 100)),
     Run(
-        "benchmarks/relational",
-        "cost --quick --kinds RelationalChebConv",
-        lambda table: table["s an epoch"] > 0,
-        slow=True,
-    ),
-    Run(
         "benchmarks/neighbours",
         "--features 8 --k 4 --num-graphs 3",
         lambda table: table.loc[table["way"] == "flat", ["recall", "flat / this"]] == 1,
