@@ -210,7 +210,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         x, fitted = X.toarray() if issparse(X) else np.asarray(X), self._graph.graph.x
         if x.shape != (len(fitted), self.n_features_in_) or x.dtype.kind not in "fiu":
             return False
-        rounding = max(np.finfo(d).eps for d in (np.result_type(x.dtype, np.float16), np.float32))
+        given = np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
+        rounding = max(float(given), torch.finfo(fitted.dtype).eps)
         difference = (self._read(x.astype(np.float64)) - fitted).abs()
         return bool((difference <= _ROUNDINGS * rounding * fitted.abs().amax(0)).all())
 

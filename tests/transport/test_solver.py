@@ -70,6 +70,20 @@ class TestLaws:
         independent = gw_cost(Factor(x, kind), Factor(x, kind), torch.full((40, 40), 1 / 1600))
         assert plan.cost < 0.01 * independent
 
+    def test_copies_of_many_points_are_told_from_their_neighbours(self, kind, dtype):
+        """Cooling alone does not get there: masses travel by a few points in a pass."""
+        x, order, p = points(300, 3, 0, dtype), permutation(300, 1), masses(300, 3, dtype)
+        p[:9] = 0
+        turned = (x @ rotation(3, 2, dtype))[order]
+        plan = align(Factor(x, kind), Factor(turned, kind), p=p, q=p[order])
+        has_mass = p > 0
+        found = order[plan.argmax()][has_mass] == torch.arange(300)[has_mass]
+        assert float(found.double().mean()) > 0.99
+        assert plan.converged
+        rows, columns = plan.marginals()
+        assert float((columns - (p[order] / p.sum()).double()).abs().sum()) < 1e-3
+        assert float((rows - (p / p.sum()).double()).abs().sum()) < 1e-3
+
     def test_a_point_without_mass_is_as_good_as_none(self, kind, dtype):
         first, second = small(kind, dtype)
         p, q = masses(24, 3, dtype), masses(20, 4, dtype)

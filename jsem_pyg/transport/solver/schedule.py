@@ -53,6 +53,16 @@ class Schedule:
     follow_updates: int = 3
     far: float = 1e3  # times a temperature: potentials of plans there say nothing
 
+    # Copies: colder plans by their known potentials.
+    nearly_copy: float = 0.02  # mismatch of sides that may be copies
+    copy: float = 2e-3  # and of copies
+    sharpening: float = 100.0  # times colder
+    coldest: float = 1e-6  # below which nothing is sharpened
+    copy_steps: int = 8  # of the moments, at most
+    copy_pairs: int = 12  # of passes over rows and columns, at most
+    even: float = 0.3  # of `tol`, by which the rows of a symmetric plan may miss their masses
+    slow: float = 0.8  # of what was missed before: the plan is not as symmetric as that
+
     # Confidence: a sample is aligned with a set of the same spectrum.
     confidence_sample: int = 200  # points
     confidence_hot: tuple[float, ...] = (0.3, 0.1)

@@ -55,7 +55,8 @@ def gromov_wasserstein(
         q: [K] masses of the target.
         epsilon: the temperature at the end, as a share of the critical one, above which all goes
             everywhere. Small ones give sharp plans. Cooling ends before if rows are so sharp
-            that a colder plan would be the same; :attr:`Plan.epsilon` is the last temperature.
+            that a colder plan would be the same, and goes on if both sides turn out to be
+            copies; :attr:`Plan.epsilon` is the last temperature.
         absolute: whether `epsilon` is in the unit of squared costs instead, and holds whatever
             happens.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
@@ -96,4 +97,4 @@ def gromov_wasserstein(
         epsilon, absolute, alpha, coarse, starts, tol, max_iter, seed, backend, progress
     )
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    return task.solve()
+    return task.solve(is_sharpened=True)

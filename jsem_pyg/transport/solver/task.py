@@ -22,6 +22,7 @@ from ..problem.prepare import prepare_factor
 from ..problem.problem import FINAL_BITS, SMALL, Problem, make_problem, resolved
 from .confidence import near_confidence
 from .cooling import descend, follow
+from .copies import sharpened
 from .descent import Effort, State, is_independent, make_kernel, renewed, scale, settle
 from .race import race
 from .schedule import SCHEDULE, Run
@@ -77,14 +78,14 @@ class Task:
         """The weight of the structure."""
         return 1.0 if self.features is None else self.options.alpha
 
-    def solve(self, is_start: bool = False) -> Plan:
+    def solve(self, is_sharpened: bool = False, is_start: bool = False) -> Plan:
         """Find the best plan from the starts.
 
-        `is_start`: another search goes on from it, so that there is no warning if it has not
-        converged.
+        `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on
+        from it, so that there is no warning if it has not converged.
         """
         dtype = torch.promote_types(self.first.x.dtype, self.second.x.dtype)
-        return replace(self._detached()._solve(is_start), dtype=dtype)
+        return replace(self._detached()._solve(is_sharpened, is_start), dtype=dtype)
 
     def _detached(self) -> "Task":
         """Take the numbers without their history, the masses in the type of the coordinates.
@@ -100,7 +101,7 @@ class Task:
             features = features[0].detach().to(p.dtype), features[1].detach().to(p.dtype)
         return replace(self, first=first, second=second, p=p, q=q, features=features)
 
-    def _solve(self, is_start: bool) -> Plan:
+    def _solve(self, is_sharpened: bool, is_start: bool) -> Plan:
         options = self.options
         problem, unit, critical = self._posed()
         lowest = options.epsilon * (1 / unit if options.absolute else critical)
@@ -125,6 +126,8 @@ class Task:
                 points = _points(self.first), _points(self.second)
                 starts = find_starts(options.starts, problem, points, options.seed)
                 state = descend(problem, race(problem, starts, run), run)
+                if is_sharpened and run.may_stop:
+                    problem, state = sharpened(problem, state, run, unit)
         return self._plan(problem, state, steps, unit, is_start)
 
     def _posed(self) -> tuple[Problem, float, float]:

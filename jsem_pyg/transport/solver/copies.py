@@ -1,0 +1,102 @@
+r"""Copies: cold plans between a set of points and its image under an isometry, without cooling.
+
+Between cold temperatures Sinkhorn's iteration hardly moves: masses travel by the distance of a few
+points in a pass. For copies, however, the potentials are known. With :math:`\mathbf{y}_j =
+\mathbf{Q}^T \mathbf{x}_j` the scores are :math:`\mathbf{x}_i^T \mathbf{A} \mathbf{y}_j`, where
+:math:`\mathbf{A} = \mathbf{S} \mathbf{Q}` with a symmetric, positive semidefinite S. Subtract half
+of :math:`\mathbf{x}_i^T \mathbf{S} \mathbf{x}_i` from each row and half of
+:math:`\mathbf{y}_j^T |\mathbf{A}| \mathbf{y}_j` from each column, with :math:`|\mathbf{A}| =
+\mathbf{Q}^T \mathbf{S} \mathbf{Q}`: the scores become
+:math:`-\tfrac{1}{2} |\mathbf{S}^{1/2} (\mathbf{x}_i - \mathbf{x}_j)|^2`, so every point prefers its
+own image. Moments of that plan give the next A, as in iterated closest points.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..problem.problem import LOG2E, Problem, resolved, second_moments
+from ..sinkhorn.loop import column_step, row_step
+from .descent import Effort, State, make_kernel, settle
+from .schedule import SCHEDULE, Run
+
+_ONE_PASS = Effort(passes=1, updates=1)
+
+
+def sharpened(problem: Problem, state: State, run: Run, unit: float) -> tuple[Problem, State]:
+    """Find a colder state if both sides turn out to be copies: there it is a permutation."""
+    is_equal = problem.shape[0] == problem.shape[1] and _has_equal_axes(problem)
+    is_warm = run.lowest >= SCHEDULE.coldest * run.critical and state.peak < SCHEDULE.final_sharp
+    if not is_equal or not is_warm or _mismatch(problem, state) > SCHEDULE.nearly_copy:
+        return problem, state
+    coldest = run.lowest / SCHEDULE.sharpening
+    colder = resolved(problem, coldest, unit)
+    begun = replace(state.like(colder.source.z), epsilon=torch.full_like(state.epsilon, coldest))
+    found = _unfolded(colder, begun, run)
+    is_copy = bool(found.error < run.tol) and _mismatch(colder, found) < SCHEDULE.copy
+    return (colder, found) if is_copy else (problem, state)
+
+
+def _has_equal_axes(problem: Problem) -> bool:
+    """Return True if both sides have the same variance on each principal axis, as copies have."""
+    first, second = (
+        pad(side.mass.double() @ x.double().square(), (0, max(problem.coupling.fixed.shape)))
+        for x, side in zip(problem.coordinates, (problem.source, problem.target), strict=True)
+    )
+    size = max(problem.coupling.fixed.shape)
+    return bool((first[:size] - second[:size]).norm() < SCHEDULE.copy * first.norm())
+
+
+def _mismatch(problem: Problem, state: State) -> float:
+    """Measure how much of both cost matrices is left unmatched: 0 for copies, up to 1."""
+    rank, other = problem.coupling.fixed.shape
+    x, y = problem.coordinates
+    norms = [
+        float(second_moments(x, side.mass).norm())
+        for x, side in ((x, problem.source), (y, problem.target))
+    ]
+    matched = float(state.moments[:rank, :other].square().sum())
+    return 1 - matched / max(norms[0] * norms[1], 1e-30)
+
+
+def _unfolded(problem: Problem, state: State, run: Run) -> State:
+    """Find the settled state of a balanced plan, by the potentials of copies."""
+    for _ in range(SCHEDULE.copy_steps):
+        state = settle(problem, replace(state, psi=_potentials(problem, state)[1]), _ONE_PASS)
+        if float(state.moved) < run.tol:
+            break
+    psi = _evened(problem, state, SCHEDULE.even * run.tol)
+    state = settle(problem, replace(state, psi=psi), _ONE_PASS)
+    run.report(state.step("all points, as copies"))
+    return state
+
+
+def _potentials(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
+    """Compute the potentials of copies: [N] and [K], in bits times epsilon."""
+    left, sizes, right = torch.linalg.svd(problem.coupling.scores(state.moments), False)
+    sides = (problem.source.z, left), (problem.target.z, right.mT)
+    f, psi = ((z.double() @ (turn * sizes.sqrt())).square().sum(-1) for z, turn in sides)
+    return (-0.5 * LOG2E * f).to(state.psi), (-0.5 * LOG2E * psi).to(state.psi)
+
+
+def _evened(problem: Problem, state: State, tol: float) -> Tensor:
+    """Find column potentials [K] that meet the marginals, in bits times epsilon.
+
+    The plan is symmetric, so rows and columns share what they miss: half of every step.
+    """
+    epsilon = state.epsilon.to(state.psi)
+    f, psi = (each / epsilon for each in _potentials(problem, state))
+    kernel = make_kernel(problem, state)
+    f, p = f + kernel.log2_p, kernel.log2_p.exp2()
+    before = torch.inf
+    for _ in range(SCHEDULE.copy_pairs):
+        row = row_step(kernel, psi, problem.one_pass)
+        column = column_step(kernel, f, problem.one_pass)
+        missed = float((p * (1 - torch.where(p > 0, f - row, 0).exp2()).abs()).sum())
+        f, psi = (f + row) / 2, (psi + column) / 2
+        if missed < tol or missed > SCHEDULE.slow * before:
+            break
+        before = missed
+    return psi * epsilon
