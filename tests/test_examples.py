@@ -220,7 +220,11 @@ RUNS = [
         "accuracy --quick --kinds RGCNConv RelationalChebConv",
         lambda table: table["Macro-F1"].between(20, 100),
     ),
-    Run("benchmarks/relational", "precompute --quick", lambda table: table["Macro-F1"].between(20, 100)),
+    Run(
+        "benchmarks/relational",
+        "precompute --quick",
+        lambda table: table["Macro-F1"].between(20, 100),
+    ),
     Run(
         "benchmarks/neighbours",
         "--features 8 --k 4 --num-graphs 3",
