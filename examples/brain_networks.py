@@ -57,7 +57,7 @@ def made_up(num_regions: int, seed: int) -> Data:
 
 def brain(structure: Tensor, function: Tensor, right: Tensor) -> Data:
     """Make a graph: x are the regions themselves [N, N], y is their function [N, N]."""
-    row, col = structure.nonzero().T
+    row, col = (structure > 0).nonzero().T
     graph = Data(
         x=torch.eye(len(structure)), y=function.float(), edge_index=torch.stack([row, col])
     )
@@ -98,23 +98,27 @@ def without_features(graph: Data, is_learned: bool) -> Data:
 
 
 @torch.no_grad()
-def correlation(predicted: Tensor, function: Tensor) -> float:
-    """Correlate all pairs of different regions."""
-    pairs = torch.triu_indices(len(function), len(function), 1).unbind()
-    return float(torch.corrcoef(torch.stack([predicted[pairs], function[pairs]]))[0, 1])
+def score(model: Function, graph: Data) -> float:
+    """Correlate what the model predicts with function, over all pairs of different regions."""
+    data = without_features(graph, model.heat.edge_dim > 0)
+    predicted = model(data.x, data.edge_index, data.edge_weight, data.get("edge_attr"))
+    pairs = torch.triu_indices(len(graph.y), len(graph.y), 1).unbind()
+    return float(torch.corrcoef(torch.stack([predicted[pairs], graph.y[pairs]]))[0, 1])
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="a file; made-up brains if omitted")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=150)
     args = parser.parse_args(argv)
     if args.data:
         graphs = {name: read(args.data, name) for name in MAPS}
     else:
         graphs = {f"made up, {n} regions": made_up(n, n) for n in (100, 200, 300)}
     first = next(iter(graphs.values()))
-    pairs = ~torch.eye(len(first.x), dtype=torch.bool)
+    options = {"loss": "signal", "epochs": args.epochs, "times": TIMES, "progress": False}
+    options["mask"] = ~torch.eye(len(first.x), dtype=torch.bool)  # pairs of different regions
     rows: dict[str, list[dict[str, float]]] = {"heat, every edge alike": []}
     rows["heat, learned conductance"] = []
     for seed in range(args.seeds):
@@ -123,17 +127,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
             is_learned = "learned" in name
             model = Function(first.edge_attr.size(1) if is_learned else 0)
             data = without_features(first, is_learned)
-            fit(model, data, loss="signal", mask=pairs, times=TIMES, seed=seed, progress=False)
-            with torch.no_grad():
-                runs.append(
-                    {
-                        key: correlation(
-                            model(g.x, g.edge_index, g.edge_weight, g.get("edge_attr")), graph.y
-                        )
-                        for key, graph in graphs.items()
-                        for g in [without_features(graph, is_learned)]
-                    }
-                )
+            fit(model, data, seed=seed, **options)
+            runs.append({key: score(model, graph) for key, graph in graphs.items()})
     table = pd.DataFrame(
         {
             name: pd.DataFrame(runs).agg(["mean", "std"]).round(3).stack()

@@ -40,7 +40,7 @@ from jsem_pyg.training import interpolate
 FEATURES = ["distance", "one way", "same direction"]
 CHOSEN = ["same direction"]  # on the first half, as the next three numbers
 TWO_WAY = 0.1  # factor of the edges that are known both ways, by hand
-NEIGHBOURS, POWER = 3, 2.0
+NEIGHBOURS, POWER = 10, 1.0
 
 
 class Sensors(NamedTuple):
@@ -189,11 +189,11 @@ def choose(graph: Data, y: Tensor, splits: int, hidden: int) -> pd.DataFrame:
     for size in range(len(FEATURES) + 1):
         for names in itertools.combinations(FEATURES, size):
             ways[f"learned by {names}"] = lambda *given, names=names: gaussian(*given, list(names))
-    for power in (1.0, 2.0, 3.0):
+    for power in (0.5, 1.0, 2.0):
         ways[f"inverse distance to the power {power}"] = lambda graph, y, observed, power=power: (
             neighbours(graph, y, observed, len(observed), power)
         )
-    for k in (1, 3, 5, 10):
+    for k in (2, 3, 5, 10, 20):
         ways[f"{k} nearest"] = lambda *given, k=k: neighbours(*given, k, 0.0)
     rows = {
         name: [score(way, graph, y, 1000 + seed, hidden)[0]["RMSE"] for seed in range(splits)]
