@@ -27,7 +27,7 @@ from jsem_pyg.training import fit
 from jsem_pyg.transforms import FormanCurvature
 
 MAPS = ["schaefer_100", "schaefer_200", "schaefer_300", "schaefer_400", "glasser_360", "aparc_68"]
-TIMES = [0.5, 2.0, 8.0]
+TIMES = [0.3, 1.0, 3.0]
 
 
 def read(path: Path, name: str) -> Data:
@@ -86,7 +86,7 @@ class Function(nn.Module):
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
         kernel = self.heat(x, edge_index, edge_weight, edge_attr)
-        return self.stretch * (kernel.clamp(min=0) + 1e-4).log() + self.shift
+        return self.stretch * len(x) * kernel + self.shift
 
 
 def without_features(graph: Data, is_learned: bool) -> Data:
