@@ -80,7 +80,7 @@ class Function(nn.Module):
     def __init__(self, edge_dim: int) -> None:
         super().__init__()
         self.heat = AnisotropicDiffusion(edge_dim)
-        self.stretch, self.shift = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(()))
+        self.stretch, self.shift = nn.Parameter(torch.full((), 0.01)), nn.Parameter(torch.zeros(()))
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor, edge_attr: Tensor | None = None

@@ -3,8 +3,8 @@
 A planted graph: 1,500 nodes of five classes, 20 labels a class, features that say little. Edges are
 of several types; in some of them most edges join nodes of one class, in the others any two nodes.
 `GCNConv` does not see the types, `RGCNConv` has a matrix for each, and `AnisotropicChebConv` learns
-how well each conducts. All else is as in PyG's `examples/gcn.py`; the test accuracy is that of the
-best validation.
+how well each conducts, from the types (`num_relations`) or from features of the edges. All else is
+as in PyG's `examples/gcn.py`; the test accuracy is that of the best validation.
 
     python examples/edge_types.py --seeds 3
 """
@@ -54,7 +54,8 @@ def planted(name: str, seed: int, num_nodes: int = 1500) -> Data:
         edge_attr = torch.randn(len(kind), 3)
         edge_attr[:, 0] += torch.where(kind < noise, -1.0, 1.0)
     elif features == "nothing":
-        edge_attr = edge_attr[torch.randperm(len(kind))]
+        shuffled = torch.randperm(len(kind))
+        edge_attr, kind = edge_attr[shuffled], kind[shuffled]
     edge_index, (edge_attr, kind) = to_undirected(edges, [edge_attr, kind], reduce="mean")
     train = torch.cat([(y == c).nonzero()[:LABELS, 0] for c in range(CLASSES)])
     rest = torch.randperm(num_nodes)
@@ -72,6 +73,8 @@ class Net(torch.nn.Module):
                 layer: torch.nn.Module = GCNConv(*sizes)
             elif conv == "RGCNConv":
                 layer = RGCNConv(*sizes, num_relations=5)
+            elif conv == "relations":
+                layer = AnisotropicChebConv(*sizes, edge_dim=0, num_relations=5)
             else:
                 layer = AnisotropicChebConv(*sizes, edge_dim=data.edge_attr.size(1))
                 if conv != "ours":
@@ -79,12 +82,17 @@ class Net(torch.nn.Module):
                         *sizes, data.edge_attr.size(1), rate=float(conv.removeprefix("rate "))
                     )
             self.convs.append(layer)
-        own = {"GCNConv": (), "RGCNConv": (data.edge_type,)}
-        self.edges = (data.edge_index, *own.get(conv, (None, data.edge_attr)))
+        given = {
+            "GCNConv": {},
+            "RGCNConv": {"edge_type": data.edge_type},
+            "relations": {"edge_type": data.edge_type},
+        }
+        self.edges = {"edge_index": data.edge_index}
+        self.edges |= given.get(conv, {"edge_attr": data.edge_attr})
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.convs[0](F.dropout(x, 0.5, self.training), *self.edges).relu()
-        out: Tensor = self.convs[1](F.dropout(x, 0.5, self.training), *self.edges)
+        x = self.convs[0](F.dropout(x, 0.5, self.training), **self.edges).relu()
+        out: Tensor = self.convs[1](F.dropout(x, 0.5, self.training), **self.edges)
         return out
 
 
@@ -117,7 +125,13 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     rows: dict[str, dict[str, str]] = {}
     for name in GRAPHS:
         graphs = [planted(name, seed) for seed in range(args.seeds)]
-        for conv in ["GCNConv", "RGCNConv", "ours", *(f"rate {rate}" for rate in args.rates)]:
+        for conv in [
+            "GCNConv",
+            "RGCNConv",
+            "relations",
+            "ours",
+            *(f"rate {rate}" for rate in args.rates),
+        ]:
             runs = [train(conv, data, i, args.epochs)[0] for i, data in enumerate(graphs)]
             found = pd.Series(runs)
             rows.setdefault(conv, {})[name] = f"{found.mean():.3f} ± {found.std():.3f}"

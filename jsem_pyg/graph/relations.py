@@ -32,15 +32,19 @@ class Pairs(NamedTuple):
     target: Tensor  #: [P] the node at the other end
     place: Tensor  #: [E] 2 p + direction of each given edge; 2 P for a self-loop, which is left out
 
+    def directions(self, values: Tensor) -> Tensor:
+        """Add up values [E, ...] of the given edges in each direction of a pair: [P, 2, ...]."""
+        shape = (2 * len(self.source) + 1, *values.shape[1:])
+        total = values.new_zeros(shape).index_add(0, self.place, values)
+        return total[:-1].unflatten(0, (-1, 2))
+
     def weigh(self, weight: Tensor) -> Tensor:
         """Return the weights [P] of pairs, from weights [E] of the given edges.
 
         Repeated edges are added up. If both directions were given, a pair has their mean.
         """
-        total = weight.new_zeros(2 * len(self.source) + 1).index_add(0, self.place, weight)
-        given = torch.zeros_like(total, dtype=torch.bool).index_fill(0, self.place, True)
-        total, given = (each[:-1].view(-1, 2) for each in (total, given))
-        return total.sum(1) / given.sum(1)
+        given = self.directions(torch.ones_like(weight)) > 0
+        return self.directions(weight).sum(1) / given.sum(1)
 
 
 def read_pairs(

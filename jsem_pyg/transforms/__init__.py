@@ -2,15 +2,24 @@
 
 :class:`FaissKNNGraph` makes a graph of points and can take new ones, :class:`FormanCurvature` makes
 curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of
-this package read. :class:`EdgeGeometry` appends further edge features. :class:`LocalityOrder`
+this package read. :class:`BothDirections` makes directed graphs undirected and tells their one-way
+edges apart. :class:`EdgeGeometry` appends further edge features. :class:`LocalityOrder`
 permutes a graph so that neighbours lie close in memory, :class:`AddLowModes` adds positional
 encodings of nodes.
 """
 
 from .add_low_modes import AddLowModes
+from .both_directions import BothDirections
 from .edge_geometry import EdgeGeometry
 from .faiss_knn_graph import FaissKNNGraph
 from .forman_curvature import FormanCurvature
 from .locality_order import LocalityOrder
 
-__all__ = ["AddLowModes", "EdgeGeometry", "FaissKNNGraph", "FormanCurvature", "LocalityOrder"]
+__all__ = [
+    "AddLowModes",
+    "BothDirections",
+    "EdgeGeometry",
+    "FaissKNNGraph",
+    "FormanCurvature",
+    "LocalityOrder",
+]

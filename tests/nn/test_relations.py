@@ -28,7 +28,8 @@ def make_graph(dtype=torch.float64):
 
 
 def bent(layer):
-    layer.relation_conductance.theta.data = THETA.to(layer.relation_conductance.theta)
+    h = layer.relation_conductance
+    h.theta.data = THETA.to(h.theta) / h.rate
     return layer
 
 
@@ -162,7 +163,7 @@ def union(data):
 
 def hetero_layer(data):
     layer = HeteroDiffusion(data.metadata(), t=2.0)
-    layer.diffusion.relation_conductance.theta.data = THETA.clone()
+    bent(layer.diffusion)
     return layer
 
 
