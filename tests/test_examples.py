@@ -216,6 +216,16 @@ RUNS = [
         needs=("git",),
     ),
     Run(
+        "benchmarks/relational",
+        "accuracy --quick --kinds RGCNConv RelationalChebConv",
+        lambda table: table["Macro-F1"].between(20, 100),
+    ),
+    Run(
+        "benchmarks/relational",
+        "precompute --quick",
+        lambda table: table["Macro-F1"].between(20, 100),
+    ),
+    Run(
         "benchmarks/neighbours",
         "--features 8 --k 4 --num-graphs 3",
         lambda table: table.loc[table["way"] == "flat", ["recall", "flat / this"]] == 1,
@@ -677,6 +687,25 @@ def tiny_encoder(folder, words):
     model = SentenceTransformer(modules=[bert, models.Pooling(16)], device="cpu")
     model.save_pretrained(str(folder / "encoder"))
     return folder / "encoder"
+
+
+def test_learned_roads_are_better_than_roads_that_conduct_alike(monkeypatch, tmp_path):
+    example = load("road_sensors", monkeypatch)
+    for name in [name for name in example.METHODS if "Matern" in name or "D - W" in name]:
+        monkeypatch.delitem(example.METHODS, name)
+    table = example.main(["--splits", "1", "--output", str(tmp_path)])["RMSE"]["mean"]
+    assert table["heat, learned conductance"] < 0.5 * table["heat, every edge alike"]
+    assert table["heat, learned conductance"] < 0.5 * table["kriging on the map"]
+    assert (tmp_path / "road_sensors.png").stat().st_size > 10_000
+    assert len(pd.read_csv(tmp_path / "road_sensors.csv")) == len(example.METHODS)
+
+
+def test_a_made_up_brain_is_read_from_its_wiring(monkeypatch):
+    example = load("brain_networks", monkeypatch)
+    monkeypatch.setattr(example, "TIMES", [2.0])
+    table = example.main(["--seeds", "1", "--epochs", "60"])
+    alike, learned = (table[name].xs("mean").mean() for name in table)
+    assert learned > alike + 0.02
 
 
 @pytest.mark.slow
