@@ -18,7 +18,8 @@ from jsem_pyg.kernels.table import CHEBYSHEV
 pytest.importorskip("triton")
 
 HERE = Path(__file__).parent
-CASES = [str(HERE / "triton_cases.py"), str(HERE / "sinkhorn" / "triton_cases.py")]
+FILES = ("triton_cases.py", "launch_cases.py", "sinkhorn/triton_cases.py")
+CASES = [str(HERE / name) for name in FILES]
 
 
 @pytest.mark.ci
