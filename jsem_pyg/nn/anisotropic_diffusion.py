@@ -22,7 +22,7 @@ from ..graph.prepare import read_edges
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
-from .conductance import as_columns
+from .conductance import SigmoidConductance, as_columns
 from .heat_layer import HeatLayer, join_scales
 from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
 from .propagation import is_watched, through_propagate
@@ -268,6 +268,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             return self._ones(graph)
         is_autocast = torch.is_autocast_enabled(x.device.type)
         with full_precision(x.device):
+            if type(self.conductance) is SigmoidConductance:
+                return self.conductance(edge_attr, self._uses_triton(x))
             if self.conductance_form != "module":
                 return cast(Tensor, self.conductance(edge_attr))
             if not self.sees_nodes:
@@ -275,6 +277,12 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
             return conduct_edges(self.conductance, edge_attr, x, graph)
+
+    def _uses_triton(self, x: Tensor) -> bool:
+        """Return True if Triton's kernels may do all of the work."""
+        if torch.compiler.is_compiling() or is_transformed() or is_watched(self):
+            return False
+        return CHEBYSHEV.choose(self.options.backend, x.device) == "triton"
 
     def _columns(self, edge_attr: OptTensor) -> OptTensor:
         """Return edge features as [E, F], in the type of the parameters."""
