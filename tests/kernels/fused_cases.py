@@ -1,9 +1,13 @@
 """Triton's kernels beside the terms against torch; test_triton.py says in what process they run."""
 
+import math
+
 import pytest
 import torch
 
+from jsem_pyg.diffusion.heat_coefficients import device_table, heat_coefficients
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.fused.heat import learned_coefficients
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConductance
 from jsem_pyg.operators.fused_laplacian import fused_operator
 from jsem_pyg.operators.laplacian import laplacian_entries
@@ -131,3 +135,25 @@ def test_sigmoid(num_edges, num_features, dtype):
         strict=True,
     ):
         torch.testing.assert_close(found, wanted, rtol=rtol, atol=atol * max(num_edges, 1))
+
+
+@pytest.mark.parametrize(("degree", "dtype"), [(0, torch.float64), (24, torch.float32)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (1, 70)])
+def test_coefficients(shape, degree, dtype):
+    raw = torch.linspace(-3, 2, math.prod(shape), dtype=dtype, device=DEVICE).view(shape)
+    start = torch.logspace(-9, 1, math.prod(shape), dtype=dtype, device=DEVICE).view(shape)
+    leaves = [raw.clone().requires_grad_() for _ in range(2)]
+    t = start.double() * (0.2 * leaves[0].double()).exp()
+    wanted = heat_coefficients(t, degree)
+    longest = float(t.detach().max())
+    table = device_table(degree, longest, raw.device)[:2]
+    found, times = learned_coefficients(leaves[1], start, 0.2, table, torch.float64)
+    torch.testing.assert_close(times, t.detach(), rtol=1e-15, atol=0)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-16)
+    direction = torch.linspace(-1, 2, found.numel(), dtype=torch.float64, device=DEVICE)
+    slopes = [
+        torch.autograd.grad(each, leaf, direction.view_as(each))[0]
+        for each, leaf in zip((wanted, found), leaves, strict=True)
+    ]
+    rtol = 1e-12 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(*slopes, rtol=rtol, atol=1e-20)

@@ -6,7 +6,6 @@ the host for the device. Torch built without CUDA does not differentiate tensors
 device is called "meta".
 """
 
-from collections import Counter
 from contextlib import contextmanager
 from unittest import mock
 
@@ -14,13 +13,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from jsem_pyg.kernels.host_copy import HostCopy
+
 DEVICE = torch.device("meta")
 # These read numbers on the host, or return a size that depends on numbers.
 WAITS = ("_local_scalar_dense", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2")
 ALLOCATIONS = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
 FREE = ("_unsafe_view", "_reshape_alias", "lift_fresh", "set_", "resize_")
 
-events = []  # ("launch" | "to device" | "to host" | "wait", name), in the order of the calls
+# (kind, name) in the order of the calls; kinds: "launch", "to device", "to host", "wait", and
+# "late wait" for numbers that were sent to the host by a copy of their own.
+events = []
 
 
 class OnDevice(torch.Tensor):
@@ -127,14 +130,20 @@ def pretended_gpu():
         events.append(("launch", self.fn.__name__))
         return run(self, *tree_map(_numbers, args), **tree_map(_numbers, kwargs))
 
+    def read(self):
+        events.append(("late wait", "HostCopy"))
+        return read_copy(self)
+
+    read_copy = HostCopy.read
+    reads = mock.patch.object(HostCopy, "read", read)
     run_kernels = mock.patch.object(interpreter.InterpretedFunction, "run", counted)
     has_autocast = mock.patch.object(torch, "is_autocast_enabled", return_value=False)
-    with _Factories(), run_kernels, has_autocast:  # torch knows no autocast on "meta"
+    with _Factories(), run_kernels, has_autocast, reads:  # torch knows no autocast on "meta"
         yield
 
 
 def take_events():
-    """Return what was counted since the last call, as a `Counter` of (kind, name)."""
-    found = Counter(events)
+    """Return what was counted since the last call."""
+    found = list(events)
     events.clear()
     return found
