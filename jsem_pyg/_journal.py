@@ -34,17 +34,13 @@ def write_journal(
     progress: Mapping[str, Any],
 ) -> None:
     """Write a journal, whole or not at all: settings and progress are values of JSON by name."""
-    settings, progress = dict(settings), dict(progress)
-    hashed = {**progress, "hash": _hash(settings, progress)}
-    content = {"version": version, "settings": settings, "progress": hashed}
-    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    content = {"version": version, "settings": dict(settings), "progress": dict(progress)}
+    text = json.dumps({**content, "hash": _hash(content)}, indent=1, ensure_ascii=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
 
 
 def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Journal:
-    """Read what `write_journal` wrote.
-
-    `remedy` is what to do about a file that cannot be continued.
+    """Read what `write_journal` wrote; `remedy` is what to do about a file that is no journal.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -53,25 +49,18 @@ def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Jou
     text = Path(path).read_bytes()
     try:
         content = json.loads(text)
-        found = content["version"]
-        journal = Journal(dict(content["settings"]), dict(content["progress"]))
-        if found == version and journal.progress.pop("hash") != _hash(*journal):
-            raise ValueError("another hash than that of its content")
-    except (ValueError, KeyError, TypeError) as error:
+        if content.pop("hash") != _hash(content) or content["version"] != version:
+            raise ValueError("another hash or version")
+        return Journal(content["settings"], content["progress"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"Expected '{path}' to be the journal of a run (got a file that is damaged or holds "
-            f"something else: {type(error).__name__}). To fix this, {remedy}."
+            f"Expected '{path}' to be the journal of a run (got a file that is damaged, or of "
+            f"another release: {type(error).__name__}). To fix this, {remedy}."
         ) from error
-    if found != version:
-        raise ValueError(
-            f"Expected '{path}' to be of version {version} (got version {found}, of another "
-            f"release). To fix this, {remedy}."
-        )
-    return journal
 
 
-def _hash(settings: dict[str, Any], progress: dict[str, Any]) -> str:
-    return blake2b(json.dumps([settings, progress]).encode(), digest_size=16).hexdigest()
+def _hash(content: dict[str, Any]) -> str:
+    return blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
 
 
 def check_same_settings(

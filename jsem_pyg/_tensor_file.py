@@ -45,7 +45,6 @@ def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> 
     call it `name`; `load_tree` checks its `kind`.
 
     Raises:
-        TypeError: If the tree holds anything else; it names the place.
         OSError: If the file cannot be written.
     """
     content = _encode(kind, name, tree)

@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 
 from jsem_pyg import _files
-from jsem_pyg._files import as_path, check_writable, sweep, write_whole
+from jsem_pyg._files import check_writable, sweep, write_whole
 
 
 def names(folder):
@@ -117,13 +117,6 @@ def test_what_a_killed_process_left_is_removed_whatever_the_clock_says(tmp_path,
 
 
 @locks
-def test_a_run_that_writes_nothing_more_removes_it_too(tmp_path):
-    left_behind(tmp_path)
-    check_writable("checkpoint", tmp_path / "run.st")
-    assert names(tmp_path) == []
-
-
-@locks
 def test_files_of_others_are_left_alone(tmp_path):
     others = [".0123.tmp", ".jsem_pyg-12.tmp", "a.tmp", f".jsem_pyg-{0:032x}.tmp.bak"]
     for name in others:
@@ -193,14 +186,6 @@ def test_a_file_system_without_locks_is_written_to_and_not_swept(tmp_path, monke
 
 
 # ---------------------------------------------------------------- paths
-
-
-@pytest.mark.parametrize("value", [None, 3, b"a.txt", ["a.txt"]])
-def test_what_is_no_path_is_refused(value):
-    with pytest.raises(TypeError, match="Expected 'checkpoint' to be a path"):
-        as_path("checkpoint", value)
-    with pytest.raises(ValueError, match="Expected 'checkpoint' to be a path .*empty"):
-        as_path("checkpoint", "")
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):

@@ -1,15 +1,12 @@
 import argparse
 import functools
 import os
-import random
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import torch_geometric.transforms as T
@@ -95,11 +92,6 @@ class Options:
     name: str = "a"
 
 
-class Holder:
-    def __init__(self, value, hidden=None):
-        self.value, self.hidden = value, hidden or object()
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -116,6 +108,7 @@ class Holder:
         (len, sorted),
         (lambda x: x + 1, lambda x: x + 2),
         (lambda x: x.sum(), lambda x: x.mean()),
+        (lambda x: x in (1, 2), lambda x: x in (1, 3)),
         (lambda x, y=1: x, lambda x, y=2: x),
         (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
@@ -123,10 +116,6 @@ class Holder:
         (np.array(["a"]), np.array(["b"])),
         (range(3), range(4)),
         (Path("a"), Path("b")),
-        (re.compile("a"), re.compile("a", re.IGNORECASE)),
-        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})),
-        (random.Random(1), random.Random(2)),
-        (np.random.default_rng(1), np.random.default_rng(2)),
         (torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
         (T.NormalizeFeatures(["x"]), T.NormalizeFeatures(["pos"])),  # whose repr is the same
@@ -151,7 +140,6 @@ def test_what_means_the_same_is_the_same():
     assert not differ(np.float64(0.1), 0.1)
     assert not differ(float("nan"), float("nan"))
     assert not differ({"a", "b", "c"}, {"c", "b", "a"})
-    assert not differ(Holder(1), Holder(2))  # known by its class: it holds more than plain values
     loop = []
     loop.append(loop)
     assert describe("it", loop)

@@ -34,7 +34,7 @@ def test_a_damaged_number_is_refused(tmp_path):
 def test_another_version_and_a_missing_file_are_refused(tmp_path):
     path = tmp_path / "journal.json"
     write_journal(path, 1, {}, {})
-    with pytest.raises(ValueError, match="of version 2 .got version 1, of another release"):
+    with pytest.raises(ValueError, match="of another release"):
         read_journal(path, 2, "begin anew")
     with pytest.raises(FileNotFoundError):
         read_journal(tmp_path / "none.json", 2, "begin anew")

@@ -99,14 +99,6 @@ def test_arrays_become_columns_and_class_indices_names():
         read("a.npy")
 
 
-def test_arrays_beside_the_points_do_not_take_their_place():
-    x = np.arange(8.0).reshape(4, 2)
-    np.savez("a.npz", centers=x[:2], x=x, y=[0, 1, 0, 1])
-    assert list(read("a.npz").columns) == ["x", "y"]
-    np.savez("a.npz", vectors=x, more=x[:2])
-    assert list(read("a.npz").columns) == ["vectors"]
-
-
 def test_names_of_classes_are_those_of_labels_alone():
     x = np.zeros((4, 2))
     np.savez("a.npz", x=x, y=[2, 0, 1, 2], target_names=["u", "v", "w"], age=[0, 2, 1, 1])
@@ -137,12 +129,6 @@ def test_parquet_keeps_integers_beside_missing_ones(dtype):
     cells = read("a.parquet")["id"]
     assert [int(cells[0]), int(cells[2])] == [2**53 + 1, 7]  # NumPy would compare floats
     assert cells.isna().tolist() == [False, True, False]
-
-
-def test_parquet_without_its_package_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r'"jsem_pyg\[parquet\]"'):
-        read("a.parquet", b"PAR1")
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "a.parquet.gz", "a.gz"])

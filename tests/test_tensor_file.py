@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
 from jsem_pyg._tensor_file import check_tree, load_tree, save_tree
@@ -45,18 +45,6 @@ def assert_same(a, b):
 
 def test_a_tree_comes_back_as_it_was(tmp_path):
     assert_same(TREE, saved(tmp_path / "a.st", TREE))
-
-
-def test_it_is_a_safetensors_file_with_a_name_for_each_tensor(tmp_path):
-    saved(tmp_path / "a.st", {"model": {"weight": NUMBERS}})
-    tensors = load_file(tmp_path / "a.st")
-    assert torch.equal(tensors["0 state.model.weight"], NUMBERS)
-
-
-def test_nan_keeps_its_bits(tmp_path):
-    odd = torch.tensor([float("nan"), -0.0]).view(torch.int32) + torch.tensor([5, 0]).int()
-    back = saved(tmp_path / "a.st", odd.view(torch.float32))
-    assert torch.equal(back.view(torch.int32), odd)
 
 
 @pytest.mark.parametrize(
@@ -137,16 +125,6 @@ def test_nothing_is_executed(tmp_path):
         with pytest.raises(ValueError, match=r"a\.st"):
             load_tree(path, "test")
     assert not trace.exists()
-
-
-def test_an_empty_tensor_that_is_said_to_have_entries_is_refused(tmp_path, monkeypatch):
-    # As whoever forges a file would write it, with a hash that fits: its numbers would be whatever
-    # lies in memory.
-    lie = {"empty": ["torch.float32", [1000]]}
-    monkeypatch.setattr("jsem_pyg._tensor_file._to_json", lambda *_: lie)
-    save_tree(tmp_path / "a.st", "test", "state", None)
-    with pytest.raises(ValueError, match="to be a test of jsem_pyg.*damaged"):
-        load_tree(tmp_path / "a.st", "test")
 
 
 def test_numbers_of_numpy_come_back_as_numbers(tmp_path):

@@ -22,7 +22,7 @@ DATA = {
     "Python, and ``click.testing.CliRunner().invoke(main, ['info'])`` in a test."
 }
 # Modules of a stage that are imported by name, at the end of its page.
-MODULES = {"diffusion": ["filters"], "models": ["hub", "graphgym"]}
+MODULES = {"diffusion": ["filters"]}
 
 
 def names_of(stage: str) -> list[str]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.datasets import Planetoid
 
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, TwentyNewsgroups
+from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.transforms import FaissKNNGraph
 
 NEIGHBOURS = 15
@@ -56,10 +56,6 @@ def _digits(root: Path, folder: Path | None) -> Data:
     return DigitsDataset(root)[0]
 
 
-def _twenty_newsgroups(root: Path, folder: Path | None) -> Data:
-    return TwentyNewsgroups(root, embeddings=_existing(folder))[0]
-
-
 def _embeddings(file: str) -> Callable[[Path, Path | None], Data]:
     return lambda root, folder: EmbeddingDataset(root, _existing(folder) / file)[0]
 
@@ -85,5 +81,5 @@ DATA_SETS: dict[str, Callable[[Path, Path | None], Data]] = {
     "citeseer": _planetoid("CiteSeer"),
     "agnews": _embeddings("agnews8k_minilm.npz"),
     "stackoverflow": _embeddings("stackoverflow8k_minilm.npz"),
-    "20newsgroups": _twenty_newsgroups,
+    "20newsgroups": _embeddings("20newsgroups_train_minilm.npz"),
 }

@@ -1,6 +1,5 @@
 """Find clusters of cells, or propagate the labels of a few."""
 
-import logging
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Literal
@@ -11,10 +10,6 @@ from .._checks import check_nonnegative_int, check_text
 from .._extras import import_optional
 from ..estimators import DiffusionClusterer, DiffusionLabelSpreading
 from .read import PCA, check_key, keep_params, open_adata, read_rep
-
-logger = logging.getLogger(__name__)
-
-_UNKNOWN = {"", "-1", "na", "n/a", "nan", "none", "unassigned", "unknown", "unlabeled"}
 
 
 def cluster(
@@ -92,7 +87,7 @@ def propagate_labels(
     Args:
         adata: an AnnData with `obsm[use_rep]`.
         key: the column of `obs` with labels; missing where unknown (None or NaN). Words such as
-            "nan" or "unknown" are labels, of which a warning is logged.
+            "nan" or "unknown" are labels.
         use_rep: coordinates in `obsm`, whose neighbours are found by Euclidean distance.
         key_added: see above; by default f"{key}_propagated".
         random_state: a seed.
@@ -115,15 +110,6 @@ def propagate_labels(
     codes, names = labels.codes.to_numpy().astype(np.int64), list(labels.categories)
     if (codes < 0).all():
         raise ValueError(f"Expected 'adata.obs[{key!r}]' to have labels (got none).")
-    for code, name in enumerate(names):
-        if str(name).strip().lower() in _UNKNOWN and (codes == code).any():
-            logger.warning(
-                "%r counts as a label like any other (%d cells in adata.obs[%r]). Where it means "
-                "unknown, replace it by None.",
-                str(name),
-                int((codes == code).sum()),
-                key,
-            )
     points = read_rep(adata, use_rep)
     model = DiffusionLabelSpreading(metric="l2", scale=None, random_state=random_state)
     model.fit(points, codes)

@@ -46,7 +46,7 @@ def heat(
     for rounding.
 
     Args:
-        adata: [N, G] an AnnData with neighbours (`scanpy.pp.neighbors`) or `obsm["X_pca"]`.
+        adata: [N, G] an AnnData with neighbours (`scanpy.pp.neighbors`).
         t: the time, or several, which share the same products with the graph. At t = 0 nothing
             happens; MAGIC's t counts steps of its own matrix, which are longer.
         layer: what to denoise in place of `X`.

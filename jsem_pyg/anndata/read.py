@@ -5,18 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
-from scipy.sparse import coo_matrix, csr_matrix, issparse
+from scipy.sparse import csr_matrix, issparse
 
 from .._checks import check_bool, check_instance, check_text, check_unmasked
 from .._extras import import_optional
-from ..neighbors import knn_graph
 
 logger = logging.getLogger(__name__)
 
 PCA = "X_pca"
-NUM_NEIGHBORS = 15  # as scanpy, where a graph has to be made
-_FIX = "To fix this, run scanpy.pp.pca(adata) and scanpy.pp.neighbors(adata)."
 
 
 def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
@@ -37,10 +33,7 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
 
 
 def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
-    """Read the weights of the neighbour graph: symmetric, non-negative, in float64.
-
-    They are scanpy's in `obsp`; without them, neighbours are found in `obsm["X_pca"]`.
-    """
+    """Read the weights of scanpy's neighbour graph: symmetric, non-negative, in float64."""
     if neighbors_key is not None:
         check_text("neighbors_key", neighbors_key)
     name = "neighbors" if neighbors_key is None else neighbors_key
@@ -52,30 +45,13 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
         )
     default = "" if neighbors_key is None else f"{neighbors_key}_"
     key = entry.get("connectivities_key", f"{default}connectivities")
-    if key in adata.obsp:
-        return _check_graph(adata.obsp[key], f"adata.obsp[{key!r}]")
-    if neighbors_key is not None:
+    if key not in adata.obsp:
         raise ValueError(
             f"Expected 'neighbors_key' to name neighbours of 'adata' (got {neighbors_key!r}; obsp "
-            f"has {sorted(adata.obsp)})."
+            f"has {sorted(adata.obsp)}). To fix this, run scanpy.pp.pca(adata) and "
+            "scanpy.pp.neighbors(adata)."
         )
-    if PCA not in adata.obsm:
-        raise ValueError(
-            "Expected 'adata' to have neighbours in obsp['connectivities'], or obsm['X_pca'] to "
-            f"find them in (got obsp {sorted(adata.obsp)}, obsm {sorted(adata.obsm)}). {_FIX}"
-        )
-    logger.log(
-        logging.WARNING if entry or len(adata.obsp) else logging.INFO,
-        "no neighbours in obsp[%r] (obsp has %s; neighbors_key names others): found %d for each "
-        "cell in X_pca",
-        key,
-        sorted(adata.obsp),
-        NUM_NEIGHBORS,
-    )
-    points = torch.from_numpy(read_rep(adata, PCA))
-    (row, col), weight = knn_graph(points, NUM_NEIGHBORS, "l2", progress=False)
-    shape = (adata.n_obs, adata.n_obs)
-    return coo_matrix((weight.double().numpy(), (row.numpy(), col.numpy())), shape).tocsr()
+    return _check_graph(adata.obsp[key], f"adata.obsp[{key!r}]")
 
 
 def _check_graph(given: Any, name: str) -> csr_matrix:

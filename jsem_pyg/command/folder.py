@@ -145,11 +145,6 @@ class MapFolder:
                 f"{_REMEDY}."
             )
 
-    def differences(self) -> list[str]:
-        """List the packages that are here in another version than the map was made by."""
-        then, now = self.read().settings["made by"], _versions()
-        return [f"{name} {then[name]}, now {now[name]}" for name in then if then[name] != now[name]]
-
 
 def _versions() -> dict[str, str | None]:
     return {name: version_of(name) for name in _MAKERS}

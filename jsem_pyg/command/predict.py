@@ -41,8 +41,6 @@ def assign(
             f"Expected a map that is finished (got '{folder.path}', where `jsem-pyg map` was "
             "stopped). To fix this, --resume it."
         )
-    for change in folder.differences():
-        steps.note(f"Warning: the map was made with {change}.")
     with steps.step("reading"):
         reading = replace(
             reading,

@@ -14,7 +14,8 @@ from .scores import Scores
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..estimators import ClusterLevel, DiffusionClusterer
+    from ..estimators import DiffusionClusterer
+    from ..estimators.cluster_tree import ClusterLevel
 
 _NO_CLUSTER = -1  # of rows that are left out
 

@@ -1,15 +1,13 @@
-"""Compare clusters with labels, beside those of k-means on the same points."""
+"""Compare clusters with labels, beside k-means on the same points."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation import ClusteringScores, SeedScores, partition_scores
-from ..evaluation.clustering import as_points, kmeans
+from ..evaluation import clustering_scores, partition_scores
 from .content import Labels
 
-_SEEDS = 3
-_RUNS = 3  # of k-means for each seed; it keeps the best
+_SEEDS = 3  # of k-means
 
 
 class Scores(NamedTuple):
@@ -26,16 +24,13 @@ def score(
     """Compare the `count` clusters [N] with labels; None if too few rows have one.
 
     `x` [N, D] is what was clustered, scaled; `normalize` if by the cosine, as k-means then is, too.
-    k-means gets all rows that the clusters have, with or without a label.
     """
     scored = (clusters >= 0) & (labels.codes >= 0)
     if scored.sum() < max(count, 2):
         return None
-    points, labelled = as_points(x[clusters >= 0], normalize), scored[clusters >= 0]
     clusters, y = clusters[scored], labels.codes[scored]
-    found = [kmeans(points, count, _RUNS, seed)[labelled] for seed in range(_SEEDS)]
-    runs = [SeedScores(seed, *partition_scores(each, y)) for seed, each in enumerate(found)]
-    ours, theirs = partition_scores(clusters, y), ClusteringScores(count, tuple(runs))
+    ours = partition_scores(clusters, y)
+    theirs = clustering_scores(x[scored], y, count, seeds=_SEEDS, normalize=normalize)
     methods: dict[str, dict[str, Any]] = {
         "these clusters": {"ARI": ours.ari, "NMI": ours.nmi, "accuracy": ours.acc},
         f"k-means with as many, {_SEEDS} seeds": {

@@ -16,10 +16,6 @@ from .steps import Steps, counted
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
 _WIDEST = 20  # clusters or classes that a table has columns for
-_CHOSEN = (
-    "the number of clusters that lie apart, or else whose clusters heat leaves least and a "
-    "classifier without edges predicts best. Where you know the number, pass `--clusters`"
-)
 
 
 def summarize(
@@ -27,12 +23,8 @@ def summarize(
 ) -> str:
     """Write the report as Markdown; `command` is what was typed."""
     by_size = np.argsort(-result.sizes, kind="stable").tolist()
-    parts = [
-        f"# Clusters of {_plain(title)}",
-        _first_words(result, folder),
-        "## Clusters",
-        _clusters(result, by_size),
-    ]
+    parts = [f"# Clusters of {_plain(title)}", _first_words(result, folder)]
+    parts += ["## Clusters", _clusters(result, by_size)]
     if len(result.levels) > 1:
         parts += ["## Levels", _levels(result)]
     if result.content.texts is not None:
@@ -42,7 +34,7 @@ def summarize(
             parts.append(f"**{cluster}: {_plain(result.names[cluster])}**\n\n{typical}")
     if result.scores is not None and result.labels is not None:
         parts += ["## Compared with the labels", _scores(result.scores, result.labels.classes)]
-    parts += ["## Notes", _list(map(_plain, steps.notes)), "## Files", _files(folder)]
+    parts += ["## Notes", _list(map(_plain, steps.notes))]
     parts += ["## To do it again", _settings(result, command, steps.seconds)]
     return "\n\n".join(parts) + "\n"
 
@@ -50,23 +42,26 @@ def summarize(
 def _first_words(result: MapResult, folder: MapFolder) -> str:
     rows, points = len(result.content.point), len(result.x)
     left_out = len(result.content.missing)
-    is_auto = result.clusterer.n_clusters == "auto"
-    chosen = _CHOSEN if is_auto else "as many as was asked for"
-    words = f"{counted(rows, 'row')}, in {counted(len(result.names), 'cluster')} ({chosen}). "
+    words = [f"{counted(rows, 'row')} in {counted(len(result.names), 'cluster')}."]
+    if result.clusterer.n_clusters == "auto":
+        words.append("Where you know the number, pass `--clusters`.")
     if left_out:
-        words += (
+        words.append(
             f"{counted(left_out, 'row is', 'rows are')} left out, since something is missing in "
-            "them (`left_out.csv`). "
+            "them (`left_out.csv`)."
         )
     if repeated := rows - left_out - points:
-        words += (
+        words.append(
             f"They hold {points:,} different documents, each of them one point of the map, whose "
-            f"size shows its rows: {counted(repeated, 'row repeats', 'rows repeat')} one before. "
+            f"size shows its rows: {counted(repeated, 'row repeats', 'rows repeat')} one before."
         )
-    words += "Rows with similar content are in one cluster; no label was used. "
     if folder.map.exists():
-        words += f"[{folder.map.name}]({folder.map.name}) draws them, "
-    return f"{words}[{folder.clusters.name}]({folder.clusters.name}) lists them."
+        words.append(f"[{folder.map.name}]({folder.map.name}) draws them.")
+    words.append(
+        f"[{folder.clusters.name}]({folder.clusters.name}) has the cluster of every row, counted "
+        "from 0. `jsem-pyg predict` assigns new rows."
+    )
+    return " ".join(words)
 
 
 def _clusters(result: MapResult, by_size: list[int]) -> str:
@@ -128,19 +123,6 @@ def _scores(scores: Scores, classes: list[str]) -> str:
     return "\n\n".join(parts)
 
 
-def _files(folder: MapFolder) -> str:
-    described = {
-        folder.map: "the map, for a browser; it needs no network",
-        folder.clusters: "a row for each row of the file, counted from 0: its cluster (empty: left "
-        "out), the name of that, the probability, and the columns of the file",
-        folder.left_out: "the numbers of the rows that are left out, and what they lack",
-        folder.clusterer: "the fitted estimator, `jsem_pyg.estimators.DiffusionClusterer.load`",
-        folder.points: "embeddings and documents, which `jsem-pyg predict` looks at",
-        folder.path / "run.json": "settings, versions, names",
-    }
-    return _list(f"`{path.name}`: {what}" for path, what in described.items() if path.exists())
-
-
 def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:
     versions = ", ".join(map(" ".join, version_table().rows))
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
@@ -151,7 +133,6 @@ def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, floa
         f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
         f"Seconds: {times}.",
         f"Versions: {versions}.",
-        "New rows are assigned to these clusters by `jsem-pyg predict`.",
     ]
     return f"```\n{shlex.join(command)}\n```\n\n{_list(lines)}"
 

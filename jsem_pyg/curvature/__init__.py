@@ -2,16 +2,14 @@
 
 :func:`forman_curvature` is the discrete curvature of an edge. It separates bridges between
 clusters from edges inside; :func:`jaccard_overlap` is the share of neighbours that its ends have in
-common. :func:`robust_standardize` brings them to a common scale, and a :class:`Standardizer`
-keeps that scale for later graphs.
+common. :func:`robust_standardize` brings them to a common scale.
 """
 
 from .edge_geometry import jaccard_overlap
 from .forman_ricci import forman_curvature
-from .standardize import Standardizer, robust_standardize
+from .standardize import robust_standardize
 
 __all__ = [
-    "Standardizer",
     "forman_curvature",
     "jaccard_overlap",
     "robust_standardize",

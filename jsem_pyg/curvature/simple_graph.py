@@ -13,7 +13,6 @@ def simple_graph(
     """Sort and check the edges of a simple, undirected graph, unless they are prepared.
 
     Raises:
-        TypeError: if `edge_index` is not a tensor.
         ValueError: if it is not of integers in [0, N), or holds self-loops, repeated edges, or
             edges without their reverse.
     """

@@ -1,14 +1,12 @@
 """Stage 0: load documents, pictures or files as a ``Data`` of points x [N, D] and labels y [N].
 
-``DigitsDataset`` needs no file, ``TwentyNewsgroups`` texts or ready embeddings.
-``EmbeddingDataset`` takes embeddings or documents of your own. Documents are embedded by
-``embed_texts``; ``WordFeatures`` adds their words.
+``DigitsDataset`` needs no file, ``EmbeddingDataset`` takes embeddings or documents of your own.
+Documents are embedded by ``embed_texts``; ``WordFeatures`` adds their words.
 """
 
 from .digits import DigitsDataset
 from .embedding_dataset import EmbeddingDataset
 from .text import embed_texts
-from .twenty_newsgroups import TwentyNewsgroups
 from .word_features import WordFeatures
 
-__all__ = ["DigitsDataset", "EmbeddingDataset", "TwentyNewsgroups", "WordFeatures", "embed_texts"]
+__all__ = ["DigitsDataset", "EmbeddingDataset", "WordFeatures", "embed_texts"]

@@ -13,10 +13,10 @@ class DigitsDataset(PointsDataset):
     "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak 1998).
 
     Args:
-        root: folder for the processed data.
+        root: folder where the points are kept.
         transform: applied to the data at every access.
-        pre_transform: applied once, before the data are saved.
-        force_reload: process again, even if there are processed data.
+        pre_transform: applied once, when the data set is made.
+        force_reload: read the digits again.
 
     Example:
         >>> import tempfile

@@ -4,39 +4,41 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .base import existing_file
-from .documents import Documents, check_columns, read_documents
-from .file_dataset import ARRAYS, FileDataset, kind_of
+from .._checks import check_nonnegative, check_text
+from .._files import as_path, content_hash
+from .._table_files import suffix_of
+from .base import PointsDataset
+from .documents import read_documents
+from .points import LabelledPoints, labelled_points, read_arrays
+from .text import check_model, embed_texts, model_fingerprint
+from .word_features import WordFeatures
 
-_TABLES = (".csv", ".tsv")
-_KINDS = (*ARRAYS, ".txt", *_TABLES)
+_ARRAYS = (".npy", ".npz")
 
 
-class EmbeddingDataset(FileDataset):
+class EmbeddingDataset(PointsDataset):
     """Reads points of your own: x [N, D] in the order of the file, and y [N] if it has labels.
 
     Args:
-        root: folder for the processed data.
+        root: folder where the points are kept.
         path: the file, by its extension:
 
             * ``.npy``: embeddings [N, D], floating point.
             * ``.npz``: embeddings ``x`` (or ``embeddings``, or a lone array), perhaps labels ``y``
               [N], class indices or class names, and ``target_names``, the name of each class.
             * ``.txt``: one document a line, UTF-8. An empty line is an empty document.
-            * ``.csv``, ``.tsv``: one document a row, with a header. Text and tables may be
-              compressed (``.csv.gz``).
+            * ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``: one document a row, with names of
+              columns. Text may be compressed (``.csv.gz``).
         model: name or folder of the sentence-transformers model for documents; all-MiniLM-L6-v2 by
             default, see `embed_texts`.
-        text_columns: columns that make up a document, joined by a space in this order. By
-            default ``text`` if there is such a column, else all that hold more than numbers.
+        text_columns: the column of documents, or several, joined by a space in this order.
         label_column: column of labels, class indices or class names. By default ``label``
             if there is such a column, else there are no labels.
         words: weight of the words of documents beside their embeddings, see `WordFeatures`; 0, the
             default, leaves them out.
-        batch_size: documents embedded at once.
         transform: applied to the data at every access.
-        pre_transform: applied once, before the data are saved.
-        force_reload: process again, even if there are processed data.
+        pre_transform: applied once, when the data set is made.
+        force_reload: read the file again, even if its points are kept.
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -59,42 +61,55 @@ class EmbeddingDataset(FileDataset):
         path: str | os.PathLike[str],
         model: str | os.PathLike[str] | None = None,
         *,
-        text_columns: str | Sequence[str] | None = None,
+        text_columns: str | Sequence[str] = "text",
         label_column: str | None = None,
         words: float = 0.0,
-        batch_size: int = 64,
         transform: Callable | None = None,
         pre_transform: Callable | None = None,
         force_reload: bool = False,
     ) -> None:
-        path = existing_file("path", path)
-        kind = kind_of(path)
-        if kind not in _KINDS:
+        self.path = as_path("path", path)
+        if not self.path.is_file():
+            raise FileNotFoundError(f"Expected 'path' to be an existing file (got '{path}').")
+        check_model(model)
+        check_nonnegative("words", words)
+        names = [text_columns] if isinstance(text_columns, str) else text_columns
+        if not isinstance(names, Sequence) or not names:
+            raise TypeError(f"Expected 'text_columns' to be names of columns (got {names!r}).")
+        for name in names:
+            check_text("text_columns", name)
+        if label_column is not None:
+            check_text("label_column", label_column)
+        self._kind = suffix_of(self.path)
+        if self._kind in _ARRAYS and (model is not None or words):
             raise ValueError(
-                f"Expected 'path' to end in one of {', '.join(_KINDS)}, the last three perhaps "
-                f"with .gz (got '{path.name}')."
+                f"Expected no 'model' and no 'words' with the arrays of '{self.path.name}', which "
+                f"are points already (got {model!r} and {words!r})."
             )
-        without_use: dict[str, Any] = {"model": model, "words": words} if kind in ARRAYS else {}
-        if kind not in _TABLES:
-            without_use |= {"text_columns": text_columns, "label_column": label_column}
-        for name, value in without_use.items():
-            if value not in (None, 0):
-                raise ValueError(
-                    f"Expected no '{name}' with the file '{path.name}', which has no use for it "
-                    f"(got {value!r})."
-                )
-        check_columns(text_columns, label_column)
-        self.text_columns = text_columns
-        self.label_column = label_column
-        super().__init__(
-            root, path, model, batch_size, words, transform, pre_transform, force_reload
-        )
+        self.model, self.words = model, words
+        self.text_columns, self.label_column = list(names), label_column
+        super().__init__(root, transform, pre_transform, force_reload)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the points depend on: the file, the model and the columns."""
+        source = {"kind": self._kind, "source": content_hash(self.path)}
+        if self._kind in _ARRAYS:
+            return source
+        model = {"model": model_fingerprint(self.model), "words": float(self.words)}
         columns = {"text_columns": self.text_columns, "label_column": self.label_column}
-        return {**super().fingerprint(), **columns}
+        return {**source, **model, **columns}
 
-    def read_documents(self) -> Documents:
-        """Read a document from every line or row."""
-        return read_documents(self.path, self.text_columns, self.label_column)
+    def read(self) -> LabelledPoints:
+        """Read the embeddings, or embed the documents."""
+        if self._kind in _ARRAYS:
+            arrays: tuple[Any, ...] = read_arrays(self.path)
+        else:
+            texts, labels = read_documents(self.path, self.text_columns, self.label_column)
+            x = embed_texts(texts, self.model)
+            if self.words:
+                x = WordFeatures(self.words).fit(texts).beside(x, texts)
+            arrays = x, labels, None
+        try:
+            return labelled_points(*arrays)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"In '{self.path}': {error}") from error

@@ -24,19 +24,17 @@ from ..graph.prepare import GraphReader
 from ..graph.read_structure import count_nodes
 from ..kernels.ordering import scipy_indices
 from ..operators import HeatOperator, laplacian_operator
-from .evolve import evolve
-from .filters import FromFunction
-from .options import HeatOptions
+from .evolve import sum_series
+from .filter_coefficients import cosine_coefficients
 
 _log = logging.getLogger(__name__)
 _READER = GraphReader(size=0)
 
 DENSE = 600  # nodes of a graph whose Laplacian is diagonalised as a table
 REORDERED = 20_000  # nodes of a graph that pays for an order in which neighbours lie close
-GAIN = 7.0  # log of the growth of the smoothest mode in one filter
+GAIN = 8.5  # log of the growth of the smoothest mode in one filter
 MOST_ROUNDS, MOST_TERMS = 40, 8_000
-NARROW = 5e-6  # residual, in units of the fastest rate, down to which filters run in float32
-EQUAL = 1e-8  # eigenvalues that are nearer, in the same units, count as equal
+EQUAL = 1e-8  # eigenvalues that are nearer, in units of the fastest rate, count as equal
 
 
 @without_autocast
@@ -223,21 +221,15 @@ def _iterate(
     tol: float,
 ) -> tuple[Tensor, Tensor]:
     """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
-    operators = {
-        dtype: laplacian_operator(structure, weight, kind, dtype=dtype)
-        for dtype in (torch.float32, torch.float64)
-    }
-    fastest = operators[torch.float64].scaling.rate
-    cutoff, dtype = fastest, torch.float32
+    operator = laplacian_operator(structure, weight, kind)
+    narrow = laplacian_operator(structure, weight, kind, dtype=torch.float32)
     for _ in range(MOST_ROUNDS):
-        block = _damp_above(cutoff, block.to(dtype), operators[dtype], fastest).double()
-        value, block, residual = _ritz(rest(block), operators[torch.float64])
-        worst, allowed = float(residual[:wanted].max()), tol * float(value[wanted - 1])
-        if worst <= max(allowed, 1e-13 * fastest):
+        value, block, residual = _ritz(rest(block), operator)
+        worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())
+        allowed = tol * float(value[wanted - 1])
+        if worst <= max(allowed, 1e-13 * operator.scaling.rate):
             return value, block
-        cutoff = min(max(float(value[-1]), 1e-12 * fastest), 1.8 * fastest)
-        if worst <= NARROW * fastest:
-            dtype = torch.float64
+        block = _damp(value, block, residual, narrow)
     _log.warning(
         "the %d smoothest modes of a graph of %d nodes have a residual of %.2g times the largest "
         "eigenvalue found, more than tol = %.2g allows. To fix this, raise 'tol', or take a 'k' "
@@ -250,27 +242,37 @@ def _iterate(
     return value, block
 
 
-def _damp_above(cutoff: float, x: Tensor, operator: HeatOperator, fastest: float) -> Tensor:
-    """Make a Chebyshev polynomial of L that is one at zero and tiny in [cutoff, 2 fastest]."""
-    width = fastest - cutoff / 2
-    degree = math.ceil(GAIN / math.acosh(1 + cutoff / width))
-    degree = min(max(degree, 2), MOST_TERMS)
+def _damp(value: Tensor, block: Tensor, residual: Tensor, operator: HeatOperator) -> Tensor:
+    """Damp what modes v [N, M] have above the last value: p(L) v, for a Chebyshev polynomial p.
+
+    With q(z) = (p(z) - p(lambda)) / (z - lambda), it is p(lambda) v + q(L) (L v - lambda v). Only
+    the residuals are filtered, so that float32 is precise enough.
+    """
+    rate = operator.scaling.rate
+    cutoff = min(max(float(value[-1]), 1e-12 * rate), 1.8 * rate)
+    width = rate - cutoff / 2
+    growth = math.acosh(1 + cutoff / width)
+    degree = min(max(math.ceil(GAIN / growth), 2), MOST_TERMS)
 
     def polynomial(eigenvalue: Tensor) -> Tensor:
         at = 1 + (cutoff - eigenvalue) / width
-        return torch.where(
-            at > 1,
-            (degree * at.clamp(min=1).acosh()).cosh(),
-            (degree * at.clamp(-1, 1).acos()).cos(),
-        )
+        waves, rise = degree * at.clamp(-1, 1).acos(), degree * at.clamp(min=1).acosh()
+        return (waves.cos() * rise.cosh() / math.cosh(degree * growth)).unsqueeze(0)
 
-    height = float(polynomial(torch.zeros((), dtype=torch.float64)))
-    damp = FromFunction(lambda eigenvalue: polynomial(eigenvalue) / height)
-    return evolve(x, operator, damp, HeatOptions(degree, tol=0.5))[0]
+    series = cosine_coefficients(polynomial, rate, degree, bound=1e-6).flatten()
+    at = 1 - value.cpu() / rate
+    parts = [torch.zeros_like(at)] * 2  # b_k = c_k + 2 a b_(k + 1) - b_(k + 2) (Clenshaw 1955)
+    for term in series[1:].flip(0):
+        parts.append(term + 2 * at * parts[-1] - parts[-2])
+    # (p(s) - p(a)) / (s - a) has the coefficients b_1, 2 b_2, 2 b_3, ...
+    quotient = torch.stack([parts[-1] / 2, *parts[-2:1:-1]]) * 2
+    kept = series[0] + at * parts[-1] - parts[-2]
+    turned = sum_series((residual / rate).float(), operator, quotient.float().unsqueeze(1))
+    return block * kept.to(block.device) - turned[0]
 
 
 def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the Ritz values [M] of the span of a block [N, M], vectors, and residuals [M]."""
+    """Find Ritz values [M] and vectors [N, M] of the span of a block, and L v - lambda v."""
     scale, turn = torch.linalg.eigh(block.T @ block)
     kept = scale > 1e-14 * scale[-1]
     block = block @ (turn[:, kept] / scale[kept].sqrt())
@@ -278,7 +280,7 @@ def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor
     core = block.T @ image
     value, turn = torch.linalg.eigh((core + core.T) / 2)
     block = block @ turn
-    return value, block, (image @ turn - block * value).norm(dim=0)
+    return value, block, image @ turn - block * value
 
 
 class _FirstOrder(torch.autograd.Function):

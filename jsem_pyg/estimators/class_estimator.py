@@ -18,11 +18,7 @@ class ClassEstimator(NeighborEstimator):
     """An estimator of class probabilities, with labels or without."""
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Compute class probabilities [M, C] of points [M, D], one by one.
-
-        Raises:
-            ValueError: if X does not fit to what was fitted.
-        """
+        """Compute class probabilities [M, C] of points [M, D], one by one."""
         return self._evaluate(X).numpy()
 
     def _self_train(self, num_classes: int, labels: Tensor | None = None) -> Tensor:

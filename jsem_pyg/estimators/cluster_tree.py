@@ -76,32 +76,15 @@ class ClusterTree:
         """The largest number of clusters that can be cut."""
         return max(self._labels)
 
-    def cut(self, n_clusters: int | None = None, *, min_size: int | None = None) -> np.ndarray:
+    def cut(self, n_clusters: int) -> np.ndarray:
         """Return the clusters [N] of one clustering, without fitting anew.
 
         Args:
             n_clusters: how many: the level of this number, or else the next finer one, merged.
-            min_size: or the fewest points that a cluster may have: the smallest of the finest
-                clusters is merged with the one that it exchanges most heat with, until none is
-                too small.
 
         Raises:
-            TypeError: if both or none are given, or one is no integer.
-            ValueError: if there is no level that fine, or no cluster can be that large.
+            ValueError: if there is no level that fine.
         """
-        if (n_clusters is None) == (min_size is None):
-            given = "none" if min_size is None else "both"
-            raise TypeError(f"Expected either 'n_clusters' or 'min_size' (got {given}).")
-        if min_size is not None:
-            check_positive_int("min_size", min_size)
-            if min_size > len(self.finest):
-                raise ValueError(
-                    f"Expected 'min_size' to be at most the number of points, {len(self.finest)} "
-                    f"(got {min_size})."
-                )
-            labels = self._labels[self.n_finest]
-            return _merge(labels, *self._graph, min_size=min_size)[0][labels]
-        assert n_clusters is not None
         check_positive_int("n_clusters", n_clusters)
         if n_clusters > self.n_finest:
             raise ValueError(
@@ -110,7 +93,7 @@ class ClusterTree:
                 "max_clusters, or with the number itself."
             )
         labels = self._labels[min(count for count in self._labels if count >= n_clusters)]
-        return _merge(labels, *self._graph, n_clusters=n_clusters)[0][labels]
+        return _merge(labels, *self._graph, n_clusters)[0][labels]
 
     def linkage_of(self, labels: Any) -> np.ndarray:
         """Merge any clustering of these points, such as the topics of BERTopic.
@@ -135,42 +118,30 @@ class ClusterTree:
 
 
 def _merge(
-    labels: np.ndarray,
-    structure: GraphStructure,
-    edge_weight: Tensor,
-    *,
-    n_clusters: int = 1,
-    min_size: int | None = None,
+    labels: np.ndarray, structure: GraphStructure, edge_weight: Tensor, n_clusters: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Merge clusters two by two until `n_clusters` are left, or all have `min_size` points.
+    """Merge clusters two by two until `n_clusters` are left.
 
     Returns:
         The new number of each cluster, [K], and the merges in SciPy's form, [steps, 4].
     """
     heat, mass = _heat_between(torch.from_numpy(labels), structure, edge_weight)
-    size = np.bincount(labels)
-    count = len(size)
+    count = len(mass)
     groups = [[cluster] for cluster in range(count)]
     names, rows = list(range(count)), []
     while len(groups) > n_clusters:
         chance = np.outer(mass, mass)
         affinity = np.divide(heat, chance, out=np.zeros_like(heat), where=chance > 0)
         np.fill_diagonal(affinity, -np.inf)
-        one, other = divmod(int(affinity.argmax()), len(groups))
-        if min_size is not None:
-            one = int(size.argmin())
-            if size[one] >= min_size:
-                break
-            other = int(affinity[one].argmax())
-        one, other = min(one, other), max(one, other)
+        one, other = sorted(divmod(int(affinity.argmax()), len(groups)))
         pair = sorted((names[one], names[other]))
         groups[one] += groups.pop(other)
         rows.append([*pair, 1 / (1 + affinity[one, other]), len(groups[one])])
         names[one] = count + len(rows) - 1
         del names[other]
-        for total in (size, mass, heat, heat.T):
+        for total in (mass, heat, heat.T):
             total[one] += total[other]
-        size, mass = np.delete(size, other), np.delete(mass, other)
+        mass = np.delete(mass, other)
         heat = np.delete(np.delete(heat, other, 0), other, 1)
     merged = np.empty(count, dtype=np.int64)
     for number, group in enumerate(groups):

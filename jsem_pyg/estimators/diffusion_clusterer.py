@@ -136,7 +136,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             y: not looked at.
 
         Raises:
-            TypeError: if a parameter is of the wrong type.
             ValueError: if X or a parameter does not fit, or fewer points differ than `n_clusters`.
         """
         check_positive_int("max_clusters", self.max_clusters)
@@ -197,10 +196,16 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         return self._of_clusters(super()._at(x, neighbor, weight))
 
-    def cut(self, n_clusters: int | None = None, *, min_size: int | None = None) -> np.ndarray:
-        """Return clusters [N] of another number or size: :meth:`ClusterTree.cut`."""
+    @property
+    def points_(self) -> np.ndarray:
+        """The fitted points [N, D] as they were compared: reduced and divided by `scale_`."""
         check_is_fitted(self)
-        return self.tree_.cut(n_clusters, min_size=min_size)
+        return self._graph.graph.x.numpy().copy()
+
+    def cut(self, n_clusters: int) -> np.ndarray:
+        """Return clusters [N] of another number: :meth:`ClusterTree.cut`."""
+        check_is_fitted(self)
+        return self.tree_.cut(n_clusters)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable cluster [M] of each point [M, D], one by one."""
@@ -215,7 +220,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             path: the file; an existing one is replaced in one step.
 
         Raises:
-            TypeError: if a parameter is no plain value, such as `random_state` of another type.
             OSError: if the file cannot be written.
 
         Example:

@@ -86,7 +86,6 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
                 counts as known; with strings and -1, pass a list, or an array of dtype object.
 
         Raises:
-            TypeError: if a parameter is of the wrong type.
             ValueError: if X, y or a parameter does not fit, or no label is known.
         """
         y = _as_labels(y)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._checks import check_nonnegative
 from ..diffusion import low_modes
-from .neighbor_transformer import NeighborTransformer
+from .neighbor_estimator import NeighborTransformer
 
 _ROUGHEST = 0.9  # the eigenvalue above which a mode says little of points between its nodes
 
@@ -94,10 +94,6 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
             y: not looked at.
-
-        Raises:
-            TypeError: if a parameter is of the wrong type.
-            ValueError: if X or a parameter does not fit.
         """
         check_nonnegative("t", self.t)
         with self._threads(X):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..diffusion.inductive import heat_field
 from ..training import select_time
-from .neighbor_transformer import NeighborTransformer
+from .neighbor_estimator import NeighborTransformer
 
 _NORMALIZATION = "rw"  # takes means, of whatever degree
 
@@ -76,10 +76,6 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
             y: not looked at.
-
-        Raises:
-            TypeError: if a parameter is of the wrong type.
-            ValueError: if X or a parameter does not fit.
         """
         with self._threads(X):
             self._fit_graph(X)

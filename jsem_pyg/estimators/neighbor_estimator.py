@@ -1,4 +1,4 @@
-"""The base of the estimators: it reads X, builds the neighbour graph, and places new points."""
+"""The bases of the estimators: they read X, build the neighbour graph, and place new points."""
 
 import numbers
 from collections.abc import Iterator, Sized
@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -170,4 +170,35 @@ class NeighborEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        return tags
+
+
+class NeighborTransformer(TransformerMixin, NeighborEstimator):
+    """An estimator that gives each point new columns.
+
+    Attributes:
+        embedding_: [N, C] the columns of the fitted points.
+    """
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit to X and return its new columns: [N, C]."""
+        self.fit(X, y)
+        return self.embedding_.copy()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Compute the new columns of points [M, D], placed in the fitted graph one by one."""
+        return self._columns(self._evaluate(X))
+
+    def _end_fit(self, of_nodes: Tensor) -> None:
+        """Keep the new columns of the fitted points."""
+        self._of_nodes = of_nodes
+        self.embedding_ = self._columns(of_nodes).copy()  # users may change it
+        self._is_fitted = True
+
+    def _columns(self, result: Tensor) -> np.ndarray:
+        return result.numpy()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

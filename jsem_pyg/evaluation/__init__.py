@@ -6,15 +6,12 @@ signal varies along the edges.
 which needs no labels.
 """
 
-from .clustering import ClusteringScores, SeedScores, clustering_scores
+from .clustering import clustering_scores
 from .energy import dirichlet_energy
 from .modularity import modularity
-from .partition import PartitionScores, partition_scores
+from .partition import partition_scores
 
 __all__ = [
-    "ClusteringScores",
-    "PartitionScores",
-    "SeedScores",
     "clustering_scores",
     "dirichlet_energy",
     "modularity",

@@ -3,21 +3,16 @@
 import logging
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._checks import check_bool, check_nonnegative_int, check_points, check_positive_int
-from .._extras import import_optional
-from .._precision import power_of_two, unit_rows
+from .._precision import unit_rows
 from .partition import as_labels, as_tensor, partition_scores
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -31,47 +26,17 @@ class SeedScores(NamedTuple):
     acc: float  #: accuracy under the best matching of clusters to classes, in [0, 1]
 
 
-@dataclass(frozen=True)
-class ClusteringScores:
-    """The scores of all seeds; means and (population) standard deviations are read from them."""
+class ClusteringScores(NamedTuple):
+    """The scores of all seeds, their means and their (population) standard deviations."""
 
     num_clusters: int  #: that k-means looked for
     per_seed: tuple[SeedScores, ...]  #: the scores of each run
-
-    @property
-    def ari(self) -> float:
-        """Mean adjusted Rand index (Hubert and Arabie 1985)."""
-        return float(np.mean([run.ari for run in self.per_seed]))
-
-    @property
-    def nmi(self) -> float:
-        """Mean normalised mutual information."""
-        return float(np.mean([run.nmi for run in self.per_seed]))
-
-    @property
-    def acc(self) -> float:
-        """Mean accuracy under the best one-to-one matching of clusters to classes."""
-        return float(np.mean([run.acc for run in self.per_seed]))
-
-    @property
-    def ari_std(self) -> float:
-        """Standard deviation of the adjusted Rand index over the seeds."""
-        return float(np.std([run.ari for run in self.per_seed]))
-
-    @property
-    def nmi_std(self) -> float:
-        """Standard deviation of the normalised mutual information over the seeds."""
-        return float(np.std([run.nmi for run in self.per_seed]))
-
-    @property
-    def acc_std(self) -> float:
-        """Standard deviation of the accuracy over the seeds."""
-        return float(np.std([run.acc for run in self.per_seed]))
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return one row a seed, with the columns ari, nmi and acc."""
-        pd = import_optional("pandas", "ClusteringScores.to_pandas")
-        return pd.DataFrame(self.per_seed).set_index("seed")
+    ari: float  #: mean adjusted Rand index (Hubert and Arabie 1985)
+    nmi: float  #: mean normalised mutual information
+    acc: float  #: mean accuracy under the best one-to-one matching of clusters to classes
+    ari_std: float  #: standard deviations over the seeds
+    nmi_std: float
+    acc_std: float
 
     def __str__(self) -> str:
         return (
@@ -129,7 +94,9 @@ def clustering_scores(
     for seed in chosen:
         clusters = kmeans(points, num_clusters, n_init, seed)
         runs.append(SeedScores(seed, *partition_scores(clusters, labels)))
-    return ClusteringScores(int(num_clusters), tuple(runs))
+    numbers = np.array([run[1:] for run in runs])
+    means, spreads = numbers.mean(0).tolist(), numbers.std(0).tolist()
+    return ClusteringScores(int(num_clusters), tuple(runs), *means, *spreads)
 
 
 def as_points(x: Any, normalize: bool) -> np.ndarray:
@@ -138,29 +105,21 @@ def as_points(x: Any, normalize: bool) -> np.ndarray:
     check_points("x", points)
     if points.dtype != torch.float64:
         points = points.float()
-    if normalize:
-        return unit_rows(points).numpy()
-    # A common factor does not matter; without it no square under- or overflows.
-    return (points / power_of_two(points.abs().max())).numpy()
+    return (unit_rows(points) if normalize else points).numpy()
 
 
-def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+def _as_seeds(seeds: int | Iterable[int]) -> list[int]:
     if isinstance(seeds, Integral):
         check_positive_int("seeds", seeds)
-        return tuple(range(int(seeds)))
-    if isinstance(seeds, str | Tensor) or not isinstance(seeds, Iterable):
-        raise TypeError(
-            "Expected 'seeds' to be a number of seeds, or the seeds themselves, integers >= 0 "
-            f"(got {seeds!r})."
-        )
-    seeds = tuple(seeds)
-    if not seeds:
+        return list(range(int(seeds)))
+    chosen = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    if not chosen:
         raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
-    for seed in seeds:
+    for seed in chosen:
         check_nonnegative_int("seeds", seed)
         if seed >= 2**32:
             raise ValueError(f"Expected 'seeds' to be below 2**32, for k-means (got {seed}).")
-    return tuple(map(int, seeds))
+    return list(map(int, chosen))
 
 
 def kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:

@@ -74,10 +74,7 @@ def dirichlet_energy(
 
     row, col = edge_index
     weight = edge_weight.double()
-    unit = torch.ones(*x.shape[:-2], 1, 1, dtype=torch.float64, device=x.device)
-    if x.numel():
-        unit = x.detach().abs().amax((-2, -1), keepdim=True).double()
-    signal = x.double() / torch.where(unit > 0, unit, 1.0)  # no square over- or underflows
+    signal = x.double()
     norm = signal.square().sum((-2, -1))
     if normalization == "sym":
         degree = weight.new_zeros(num_nodes).index_add(0, row, weight)
@@ -87,13 +84,11 @@ def dirichlet_energy(
     energy = 0.5 * (weight * difference.square().sum(dim=-1)).sum(dim=-1)
     if relative:
         energy = energy / torch.where(norm > 0, norm, 1.0)
-    else:
-        energy = energy * unit.view(energy.shape).square()
     energy = energy.to(torch.promote_types(x.dtype, edge_weight.dtype))
     if not bool(numbers_of(energy).isfinite().all()):
         raise ValueError(
             f"Expected 'x' to have an energy within {energy.dtype}, which squares it (got entries "
-            f"up to {float(unit.max()):.3g}). To fix this, divide 'x' by its largest entry, or "
+            f"up to {float(x.abs().max()):.3g}). To fix this, divide 'x' by its largest entry, or "
             "pass it in torch.float64."
         )
     return energy

@@ -20,8 +20,7 @@ except ImportError as error:
         "fix this, run `pip install 'jsem_pyg[jax]'`."
     ) from error
 
-from .coefficients import heat_coefficients
 from .functional import heat_diffusion
 from .graph import Graph, prepare_graph
 
-__all__ = ["Graph", "heat_coefficients", "heat_diffusion", "prepare_graph"]
+__all__ = ["Graph", "heat_diffusion", "prepare_graph"]

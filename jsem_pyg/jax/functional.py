@@ -1,27 +1,24 @@
 """Diffuse heat as a function of arrays."""
 
-import logging
 import math
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 from jax import Array
 
-from .._checks import check_choice
-from ..diffusion.heat_coefficients import truncation_bound
+from .._checks import check_choice, check_num_nodes, check_signal_range
+from ..diffusion.evolve import series_coefficients
+from ..diffusion.heat_coefficients import LONGEST, cosine_table, sample_count
 from ..diffusion.options import HeatOptions
-from ..diffusion.precision import is_precise, rounding_error
-from ..diffusion.times import check_reach, degree_of
-from .coefficients import heat_coefficients
+from ..diffusion.times import Times, is_single, read_times
+from ..operators import HeatOperator, Scaling
 from .graph import Graph, prepare_graph
-from .inputs import is_known, known, read_signal, read_times, read_weight
 from .numba_call import numba_obstacle, numba_series
-from .operator import HeatOperator, heat_operator, series
-
-_log = logging.getLogger(__name__)
+from .operator import JaxOperator, heat_operator, series
 
 BACKENDS = ("auto", "xla", "numba")
 
@@ -78,7 +75,6 @@ def heat_diffusion(
         An array like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        TypeError: if an argument is of the wrong type, or in forward mode with "numba".
         ValueError: if shapes do not fit, values are out of range, the backend cannot run, or
             `degree` has to be given and is not.
         NotImplementedError: if a second derivative is taken with "numba".
@@ -91,24 +87,24 @@ def heat_diffusion(
     """
     options = HeatOptions(degree, tol, normalization)
     backend = _choose(backend)
-    x = read_signal(x)
+    x = _floats("x", x)
+    if x.ndim < 2:
+        raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
+    if is_known(x):
+        check_signal_range("x", known(x))
     graph = edge_index if isinstance(edge_index, Graph) else prepare_graph(edge_index, x.shape[-2])
-    if graph.num_nodes != x.shape[-2]:
-        raise ValueError(
-            f"Expected 'x' to have {graph.num_nodes} nodes, as 'edge_index' (got {x.shape[-2]})."
-        )
+    check_num_nodes(graph.num_nodes, x.shape[-2])
     dtype = jnp.promote_types(x.dtype, jnp.float32)
-    times, is_single = read_times(t, x.shape[-1])
-    operator = heat_operator(graph, read_weight(edge_weight, graph, dtype), normalization)
-    coefficients = _coefficients(times, operator, options, dtype)
+    operator = heat_operator(graph, _weights(edge_weight, graph, dtype), normalization)
+    coefficients = _coefficients(t, x.shape[-1], operator, options, dtype)
     out = _evolve(x.astype(dtype), graph, operator, coefficients, backend).astype(x.dtype)
-    return out.squeeze(-3) if is_single else out
+    return out.squeeze(-3) if is_single(t) else out
 
 
 def _choose(backend: str) -> str:
     """Return the backend to take; raise a ValueError for one that cannot run."""
     check_choice("backend", backend, BACKENDS)
-    if backend not in ("auto", "numba"):
+    if backend == "xla":
         return backend
     obstacle = numba_obstacle()
     if backend == "numba" and obstacle is not None:
@@ -116,8 +112,105 @@ def _choose(backend: str) -> str:
     return "xla" if obstacle else "numba"
 
 
+def is_known(value: Any) -> bool:
+    """Return True if the numbers of an array can be looked at: not under `jit` or `vmap`."""
+    return not isinstance(value, jax.core.Tracer) or value.to_concrete_value() is not None
+
+
+def known(value: Any) -> torch.Tensor:
+    """Return the numbers of an array that is known, also if `grad` traces it."""
+    array = np.array(value.to_concrete_value() if isinstance(value, jax.core.Tracer) else value)
+    if array.dtype.kind not in "biuf":  # bfloat16, which torch cannot read from NumPy
+        array = array.astype(np.float32)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _floats(name: str, value: Any) -> Array:
+    """Read a floating-point array."""
+    if not isinstance(value, Array | np.ndarray) or not jnp.issubdtype(value.dtype, jnp.floating):
+        got = getattr(value, "dtype", "") if isinstance(value, Array | np.ndarray) else type(value)
+        raise TypeError(
+            f"Expected '{name}' to be a floating-point array of JAX or NumPy (got {got}). To fix "
+            "this, pass jnp.asarray(...) of it, or of a tensor's .numpy()."
+        )
+    return jnp.asarray(value)
+
+
+def _weights(edge_weight: Any, graph: Graph, dtype: Any) -> Array:
+    """Read weights [E] in `dtype`; ones for None."""
+    if edge_weight is None:
+        return jnp.ones(graph.num_edges, dtype)
+    weight = _floats("edge_weight", edge_weight).astype(dtype)
+    if is_known(weight):
+        graph.structure.check_weight(known(weight))
+    elif weight.shape != (graph.num_edges,):
+        raise ValueError(
+            f"Expected 'edge_weight' to have shape [{graph.num_edges}], one entry for each column "
+            f"of 'edge_index' (got {list(weight.shape)})."
+        )
+    return weight
+
+
+def _coefficients(
+    t: Any, channels: int, operator: JaxOperator, options: HeatOptions, dtype: Any
+) -> Array:
+    """Compute the coefficients [K + 1, S, 1 or D] of the series."""
+    rate = 1.0 if operator.rate is None else operator.rate
+    if not is_known(t):
+        if not jnp.issubdtype(t.dtype, jnp.floating):
+            raise TypeError(f"Expected 't' to hold real numbers (got {t.dtype}).")
+        shape = read_times(torch.zeros(t.shape), channels).value.shape
+        return _hidden_coefficients(t.reshape(*shape), rate, options, dtype)
+    checked = read_times(known(t) if isinstance(t, Array) else t, channels)
+    times = t.reshape(*checked.value.shape) if isinstance(t, Array) else checked.value.numpy()
+    if not is_known(rate):
+        return _hidden_coefficients(jnp.asarray(times), rate, options, dtype)
+    rate = float(known(rate))
+    degree = _degree(checked, rate, operator.row_scale, options, dtype)
+    return _sampled(jnp.asarray(times) * rate, degree, rate * checked.longest, dtype)
+
+
+def _degree(
+    times: Times, rate: float, row_scale: Array | None, options: HeatOptions, dtype: Any
+) -> int:
+    """Return the degree that torch's side takes for these times, with its checks and warnings."""
+    condition = 1.0
+    if row_scale is not None and row_scale.size:
+        condition = _CONDITION
+        if is_known(row_scale):
+            roots = known(row_scale)
+            condition = float(roots.max() / roots.min())
+    scaled = HeatOperator(None, Scaling(rate, condition=condition))  # type: ignore[arg-type]
+    kind = torch.float32 if dtype == jnp.float32 else torch.float64
+    return len(series_coefficients(scaled, times, options, kind)) - 1
+
+
+def _hidden_coefficients(
+    times: Array, rate: Array | float, options: HeatOptions, dtype: Any
+) -> Array:
+    """Compute the coefficients of times that tracing hides."""
+    if options.degree is None:
+        raise ValueError(
+            "Expected 'degree' to be given where jit or vmap hides what it depends on, times or, "
+            "with normalization=None, weights (got None). To fix this, pass degree="
+            "jsem_pyg.diffusion.heat_degree(t_max, 0.01 * tol) for the longest time t_max in units "
+            "of the fastest rate, or make 't' a number of Python."
+        )
+    times = jnp.where(times >= 0, times, jnp.nan)  # which nothing has checked
+    return _sampled(times * rate, options.degree, LONGEST, dtype)
+
+
+def _sampled(times: Array, degree: int, longest: float, dtype: Any) -> Array:
+    """Sum samples of exp(-t (1 - s)) to coefficients, as `coefficients_at` does for torch."""
+    rate, cosines = cosine_table(degree, sample_count(degree, longest))
+    sums = jnp.einsum(
+        "km,msd->ksd", cosines, jnp.expm1(-rate[..., None] * times), precision="highest"
+    )
+    return sums.at[0].add(1.0).astype(dtype)
+
+
 @partial(jax.jit, static_argnames="backend")
-def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: str) -> Array:
+def _evolve(x: Array, graph: Graph, operator: JaxOperator, c: Array, backend: str) -> Array:
     """Sum the series: [..., N, D] and coefficients [K + 1, S, 1 or D] -> [..., S, N, D]."""
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
     if x.size == 0:
@@ -137,47 +230,3 @@ def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: s
     if isolated is not None:  # nodes that keep their features, which S does not hold
         out = jnp.where(isolated[:, None], x[..., None, :, :], out)
     return out
-
-
-def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtype: Any) -> Array:
-    """Compute the coefficients [K + 1, S, 1 or D] of the series."""
-    rate = operator.rate
-    if rate is not None:
-        times = times * (float(known(rate)) if is_known(rate) else rate)
-    degree = options.degree
-    if is_known(times):
-        longest = float(known(times).max()) if times.size else 0.0
-        check_reach(longest, 1.0)
-        kind = torch.float32 if dtype == jnp.float32 else torch.float64
-        if not is_precise(kind, kind, longest, options.tol):
-            _log.warning(
-                "rounding in %s can change the result by %.2g of its norm at t = %.3g, more than "
-                "tol = %.2g allows; signals in float64 (jax_enable_x64) are more precise.",
-                dtype, rounding_error(kind, longest), longest, options.tol,
-            )  # fmt: skip
-        if degree is None:
-            degree = degree_of(longest, options.tol, kind, _condition(operator.row_scale))
-        elif (error := truncation_bound(longest, degree)) > 1e-2:
-            _log.warning(
-                "degree=%d is too low for t = %.3g in units of the fastest rate: the result can be "
-                "wrong by %.2g of the signal's norm. degree=None finds one that is high enough.",
-                degree, longest, error,
-            )  # fmt: skip
-    elif degree is None:
-        raise ValueError(
-            "Expected 'degree' to be given where jit or vmap hides what it depends on, times or, "
-            "with normalization=None, weights (got None). To fix this, pass degree="
-            "jsem_pyg.diffusion.heat_degree(t_max, 0.01 * tol) for the longest time t_max in units "
-            "of the fastest rate, or make 't' a number of Python."
-        )
-    return heat_coefficients(times, degree).astype(dtype)
-
-
-def _condition(row_scale: Array | None) -> float:
-    """Return how much scaling the rows can magnify an error."""
-    if row_scale is None or row_scale.size == 0:
-        return 1.0
-    if not is_known(row_scale):
-        return _CONDITION
-    roots = known(row_scale)
-    return float(roots.max() / roots.min())

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jax import Array
 
-from .._checks import check_nonnegative_int
 from .._fingerprint import digest
 from ..graph import GraphStructure
 
@@ -82,14 +81,13 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
         edge_index: [2, E] integers, an array of JAX or NumPy or a torch tensor, with both
             directions of every edge and no self-loops; or a
             :class:`~jsem_pyg.graph.GraphStructure`, in whose place nothing is sorted again.
-        num_nodes: N; None only for a structure, which has it.
+        num_nodes: N; a structure has its own.
 
     Returns:
         A :class:`Graph`, which :func:`heat_diffusion` takes in place of `edge_index`.
 
     Raises:
-        TypeError: if `edge_index` is no graph, or traced by `jit`.
-        ValueError: if it is directed, out of range or has self-loops, or has 2^31 edges or more.
+        ValueError: if it is directed, out of range or has self-loops.
 
     Example:
         >>> graph = prepare_graph(np.array([[0, 1], [1, 0]]), num_nodes=3)
@@ -101,17 +99,6 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
         if num_nodes is None:
             raise TypeError("Expected 'num_nodes' to be the number of nodes (got None).")
         structure = GraphStructure(_as_torch(edge_index), num_nodes)
-    elif num_nodes not in (None, structure.num_nodes):
-        check_nonnegative_int("num_nodes", num_nodes)
-        raise ValueError(
-            f"Expected 'num_nodes' to be {structure.num_nodes}, as in the structure (got "
-            f"{num_nodes})."
-        )
-    if max(structure.num_slots, structure.num_edges) >= 2**31:
-        raise ValueError(
-            "Expected 'edge_index' to have fewer than 2^31 columns, which JAX counts by int32 (got "
-            f"{structure.num_edges})."
-        )
     parts = (structure.row, structure.col, structure.reverse, structure.slot)
     row, col, reverse, slot = (jnp.asarray(each.cpu().numpy().astype(np.int32)) for each in parts)
     return Graph(row, col, reverse, slot, Pattern(structure))

@@ -7,13 +7,13 @@ it on the very thread that would make it: large signals never returned.)
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
 import torch
 from jax import Array
+from jax.experimental.buffer_callback import buffer_callback
 
 from ..kernels.chebyshev import RequiredGradients
 from ..kernels.table import CHEBYSHEV
@@ -24,10 +24,6 @@ _CPU = torch.device("cpu")
 
 def numba_obstacle() -> str | None:
     """Return the reason why the kernel cannot run, or None."""
-    try:
-        import_module("jax.experimental.buffer_callback")
-    except ImportError:
-        return f"JAX {jax.__version__} has no jax.experimental.buffer_callback"
     if jax.default_backend() != "cpu":
         return f"it runs on the CPU, and JAX on {jax.default_backend()!r}"
     return None
@@ -103,7 +99,6 @@ def _write_entries(pattern: Pattern, out: Any, of_entries: torch.Tensor) -> None
 
 def _call(compute: Callable[..., None], shapes: Any, *arguments: Array | None) -> Any:
     """Call `compute(context, out, *arguments)` on XLA's buffers; `out` has these shapes."""
-    from jax.experimental.buffer_callback import buffer_callback
 
     @jax.custom_jvp
     def call(*arguments: Array | None) -> Any:

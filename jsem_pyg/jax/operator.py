@@ -13,9 +13,6 @@ from jax import Array
 
 from .graph import Graph
 
-# Columns are taken in tiles of this many messages, one for each entry of S and column.
-_MESSAGES = 1 << 24
-
 
 class Matrix(NamedTuple):
     """A sparse symmetric matrix."""
@@ -26,7 +23,7 @@ class Matrix(NamedTuple):
     col: Array
 
 
-class HeatOperator(NamedTuple):
+class JaxOperator(NamedTuple):
     """S, and the scaling that makes it the Laplacian."""
 
     matrix: Matrix
@@ -36,7 +33,7 @@ class HeatOperator(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="normalization")
-def heat_operator(graph: Graph, edge_weight: Array, normalization: str | None) -> HeatOperator:
+def heat_operator(graph: Graph, edge_weight: Array, normalization: str | None) -> JaxOperator:
     """Make the operator of weights [E], the mean of both directions; differentiable."""
     sums = jnp.zeros(graph.row.size, edge_weight.dtype).at[graph.slot].add(edge_weight)
     weight = (sums + sums[graph.reverse]) / 2
@@ -49,14 +46,15 @@ def heat_operator(graph: Graph, edge_weight: Array, normalization: str | None) -
     values = weight * ((1 / root)[graph.row] * (1 / root)[graph.col])
     highest = jax.lax.stop_gradient(jnp.max(root, initial=0.0))
     row_scale = root / highest if normalization == "rw" else None
-    return HeatOperator(Matrix(values, None, graph.row, graph.col), None, row_scale, isolated)
+    matrix = Matrix(values, None, graph.row, graph.col)
+    return JaxOperator(matrix, row_scale=row_scale, isolated=isolated)
 
 
 def _row_sums(num_nodes: int, values: Array, row: Array) -> Array:
     return jax.ops.segment_sum(values, row, num_nodes, indices_are_sorted=True)
 
 
-def _combinatorial(graph: Graph, weight: Array, degree: Array) -> HeatOperator:
+def _combinatorial(graph: Graph, weight: Array, degree: Array) -> JaxOperator:
     """Compute S = I - (D - W) / r, where 2 r = max(d_i + d_j) is a bound of the spectrum.
 
     exp(-tL) does not depend on r, so it is not differentiated.
@@ -67,34 +65,16 @@ def _combinatorial(graph: Graph, weight: Array, degree: Array) -> HeatOperator:
     # enough, since under `jit` none is noticed that is not.
     rate = jnp.where(rate > 0, rate, 2.0**-40)
     matrix = Matrix(weight / rate, 1 - degree / rate, graph.row, graph.col)
-    return HeatOperator(matrix, rate if graph.row.size else jnp.zeros_like(rate))
+    return JaxOperator(matrix, rate if graph.row.size else jnp.zeros_like(rate))
 
 
+@jax.checkpoint
 def series(matrix: Matrix, x: Array, coefficients: Array) -> Array:
     """Sum c_k T_k(S) x: [N, M] and coefficients [K + 1, S, 1 or M] -> [S, N, M].
 
-    A derivative computes the terms of each tile again, so that those of one tile are in memory.
+    A derivative computes the terms again, so that none of them waits in memory for it.
     """
-    num_columns = x.shape[1]
-    width = min(max(16, _MESSAGES // max(matrix.values.size, 1)), num_columns)
-    count = -(-num_columns // width)
-
-    def split(each: Array) -> Array:
-        pad = [(0, 0)] * (each.ndim - 1) + [(0, count * width - num_columns)]
-        return jnp.moveaxis(jnp.pad(each, pad).reshape(*each.shape[:-1], count, width), -2, 0)
-
-    @jax.checkpoint
-    def evaluate(x: Array, c: Array = coefficients) -> Array:
-        return _evaluate(matrix, x, c)
-
-    by_column = (x,) if coefficients.shape[-1] == 1 else (x, coefficients)
-    tiles = jax.lax.map(lambda tile: evaluate(*tile), tuple(map(split, by_column)))
-    out = jnp.moveaxis(tiles, 0, -2)
-    return out.reshape(*out.shape[:2], -1)[..., :num_columns]
-
-
-def _evaluate(matrix: Matrix, x: Array, c: Array) -> Array:
-    c = c[:, :, None]
+    c = coefficients[:, :, None]
     out = c[0] * x
     if c.shape[0] == 1:
         return out

@@ -1,7 +1,6 @@
-"""Models with the interfaces of PyG and the Hugging Face Hub.
+"""Models with the interface of PyG's own.
 
-:class:`AnisotropicGNN` is a model like PyG's own. :mod:`jsem_pyg.models.hub` (extra ``[hub]``) has
-layers and models with ``save_pretrained`` and ``from_pretrained``; import it by name.
+:class:`AnisotropicGNN` is a model like PyG's `GCN`, of our layers.
 """
 
 from .anisotropic_gnn import AnisotropicGNN

@@ -5,14 +5,12 @@ connected graph of them, and :class:`NeighborIndex` places new points in it. :fu
 makes a hypergraph of points.
 
 Points are checked in `points.py`. The searches stand in a table, `searches.py`, and have a file
-each; `searcher.py` ranks what they find. Small graphs, as a batch may hold many, are compared
-pair by pair (`groups.py`, `all_pairs.py`). `affinity.py` turns distances into weights. Components
+each; `searcher.py` ranks what they find. `affinity.py` turns distances into weights. Components
 are joined in `connect.py`, by the links that `component_links.py` finds.
 """
 
 from .build import knn_graph
-from .hyperedges import knn_hyperedges
-from .knn import knn_search
+from .knn import knn_hyperedges, knn_search
 from .neighbor_index import NeighborIndex
 
 __all__ = ["NeighborIndex", "knn_graph", "knn_hyperedges", "knn_search"]

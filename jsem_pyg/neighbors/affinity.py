@@ -10,8 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .groups import Groups, one_group
-
 # No weight is smaller: a zero would cut the edge, and curvature divides by square roots of weights.
 MIN_WEIGHT = 1e-6
 
@@ -54,33 +52,31 @@ def _mean(weight: Tensor, edge: Tensor, count: Tensor) -> Tensor:
 SYMMETRIZATIONS = {"max": (_larger, 1), "mean": (_mean, 1), "mutual": (_larger, 2)}
 
 
-def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = None) -> Tensor:
+def node_width(distance: Tensor, kernel: str | None) -> Tensor:
     """Choose the width [N] of each node from its distances [N, k], ascending in each row.
 
-    It is the median distance to the k-th neighbour, the same for all nodes of a graph, or, for
-    "self_tuning", the node's own distance to its 7th neighbour, or the k-th if k < 7. A node
-    surrounded by its duplicates has no width of its own and gets the median.
+    It is the median distance to the k-th neighbour, the same for all nodes, or, for "self_tuning",
+    the node's own distance to its 7th neighbour, or the k-th if k < 7. A node surrounded by its
+    duplicates has no width of its own and gets the median of the others.
     """
-    groups = one_group(distance.size(0)) if groups is None else groups
-    fallback = common_width(distance, groups)[groups.label]
+    fallback = common_width(distance)
     if KERNELS[kernel].has_local_width:
         return local_width(distance, fallback)
-    last = distance[:, -1]
-    return _unless_negligible(groups.median(last, last >= 0)[groups.label], fallback)
+    return _unless_negligible(distance[:, -1].median(), fallback).expand(len(distance))
 
 
 def local_width(distance: Tensor, fallback: Tensor) -> Tensor:
-    """Return the distance [N] to the 7th neighbour (k-th if k < 7), or `fallback` [N] if zero."""
+    """Return the distance [N] to the 7th neighbour (k-th if k < 7), or `fallback` if it is zero."""
     return _unless_negligible(distance[:, min(_LOCAL_NEIGHBOR, distance.size(1)) - 1], fallback)
 
 
-def common_width(distance: Tensor, groups: Groups) -> Tensor:
-    """Return the median [G] of the positive distances to the k-th neighbour in each graph.
+def common_width(distance: Tensor) -> Tensor:
+    """Return the median of the positive distances to the k-th neighbour.
 
     It is infinite if all are zero: no length has a meaning there, so that every edge weighs one.
     """
     last = distance[:, -1]
-    return groups.median(last, last > 0).nan_to_num(nan=torch.inf)
+    return last[last > 0].median().nan_to_num(nan=torch.inf)
 
 
 def _unless_negligible(width: Tensor, fallback: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_bool, check_choice, check_positive_int
+from .._checks import check_bool, check_choice, check_labels, check_positive_int
 from .affinity import (
     KERNELS,
     SYMMETRIZATIONS,
@@ -16,10 +16,9 @@ from .affinity import (
     undirected_edges,
 )
 from .connect import component_labels, shortest_links
-from .groups import Groups, group_points, one_group
-from .knn import neighbors_in_groups, warn_if_few
+from .knn import warn_if_few
 from .points import METRICS, Points, prepare_points
-from .searcher import SearchOptions
+from .searcher import Searcher, SearchOptions
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,6 @@ def knn_graph(
         for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if `k` or another argument does not fit, or if points are not finite, beyond
             1e15, or, for the cosine, zero.
 
@@ -111,32 +109,41 @@ def knn_graph(
     search = SearchOptions(index, recall_target, seed, progress)
     points = prepare_points(x, metric)
     size = points.num_points
-    groups = one_group(size) if batch is None else group_points(batch, size)
+    if batch is not None:
+        check_labels("batch", batch, size)
     if size == 0:
         edge_weight = points.coordinates.new_empty(0).to(points.device)
         return torch.empty(2, 0, dtype=torch.int64, device=points.device), edge_weight
-    warn_if_few(k, groups)
-    neighbor, distance = neighbors_in_groups(points, k, search, groups)
-    width = node_width(distance, kernel, groups)
-    edges = weighted_edges(points, neighbor, distance, width, options, groups)
+    graphs = [torch.arange(size)] if batch is None else _graphs(batch)
+    warn_if_few(k, [len(nodes) for nodes in graphs])
+    pairs, weights = [], []
+    for nodes in graphs:
+        part = points if batch is None else points.take(nodes)
+        neighbor, distance = Searcher(part, k, search).neighbors(k)
+        width = node_width(distance, kernel)
+        pair, weight = weighted_pairs(part, neighbor, distance, width, options)
+        pairs.append(nodes[pair])
+        weights.append(weight)
+    edges = both_directions(torch.cat(pairs, dim=1), torch.cat(weights), size)
     return edges[0].to(points.device), edges[1].to(points.device)
 
 
-def weighted_edges(
-    points: Points,
-    neighbor: Tensor,
-    distance: Tensor,
-    width: Tensor,
-    options: GraphOptions,
-    groups: Groups | None = None,
+def _graphs(batch: Tensor) -> list[Tensor]:
+    """List the points of each graph, ascending, of a PyG `batch` vector [N]."""
+    _, size = batch.cpu().unique(return_counts=True)
+    return list(batch.cpu().argsort(stable=True).split(size.tolist()))
+
+
+def weighted_pairs(
+    points: Points, neighbor: Tensor, distance: Tensor, width: Tensor, options: GraphOptions
 ) -> tuple[Tensor, Tensor]:
-    """Turn neighbours and distances [N, k] into `edge_index` [2, E] and `edge_weight` [E]."""
+    """Turn neighbours and distances [N, k] into undirected edges [2, M] and weights [M]."""
     num_nodes, k = neighbor.shape
     source = torch.arange(num_nodes).repeat_interleave(k)
     weight = affinity(distance.flatten(), source, neighbor.flatten(), width, options.kernel)
     pair, weight = undirected_edges(neighbor, weight.view_as(distance), options.symmetrize)
     if options.connect:
-        link, length = shortest_links(points, component_labels(pair, num_nodes), groups)
+        link, length = shortest_links(points, component_labels(pair, num_nodes))
         link_weight = affinity(length, link[0], link[1], width, options.kernel)
         pair, weight = torch.cat([pair, link], dim=1), torch.cat([weight, link_weight])
-    return both_directions(pair, weight, num_nodes)
+    return pair, weight

@@ -1,4 +1,4 @@
-"""Finds the nearest neighbours of every point, in one graph or in each graph of a batch."""
+"""Finds the nearest neighbours of every point."""
 
 import logging
 
@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
-from .all_pairs import all_pairs_neighbors
-from .groups import Groups
-from .points import Points, prepare_points
+from .points import prepare_points
 from .searcher import Searcher, SearchOptions
 
 logger = logging.getLogger(__name__)
@@ -58,7 +56,6 @@ def knn_search(
         device of `x`; float64 for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if there are no more than k points, or if they are not finite, beyond 1e15, or,
             for the cosine, zero.
 
@@ -80,54 +77,43 @@ def knn_search(
     return neighbor.to(points.device), distance.to(points.device)
 
 
-def warn_if_few(k: int, groups: Groups) -> None:
+def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
+    """Make a hyperedge of every point and its k nearest neighbours.
+
+    Args:
+        x: [N, F] points.
+        k: neighbours of each point, 0 < k < N.
+        metric: "cosine" or "l2".
+
+    Returns:
+        [2, N (k + 1)] memberships; hyperedge i begins with its point i.
+
+    Raises:
+        ValueError: if :func:`~jsem_pyg.neighbors.knn_search` refuses the points.
+
+    Source: Feng et al., "Hypergraph neural networks", 2019, section 4.2.
+
+    Example:
+        >>> knn_hyperedges(torch.tensor([[0.0], [1.0], [3.0], [3.5]]), k=1, metric="l2")
+        tensor([[0, 1, 1, 0, 2, 3, 3, 2],
+                [0, 0, 1, 1, 2, 2, 3, 3]])
+    """
+    neighbor, _ = knn_search(x, k, metric)
+    point = torch.arange(x.size(0), device=x.device)
+    members = torch.cat([point[:, None], neighbor], dim=1)
+    return torch.stack([members.flatten(), point.repeat_interleave(members.size(1))])
+
+
+def warn_if_few(k: int, sizes: list[int]) -> None:
     """Log how many graphs have too few points for k neighbours: all their points are joined."""
-    few = groups.size[groups.size <= k]
-    if few.numel():
+    few = [size for size in sizes if size <= k]
+    if few:
         logger.warning(
             "k=%d neighbours were asked for, but %d of %d graphs have no more than %d points (the "
             "smallest has %d): their points are joined to all others. To avoid this, lower 'k'.",
             k,
-            few.numel(),
-            groups.size.numel(),
+            len(few),
+            len(sizes),
             k,
-            int(few.min()),
+            min(few),
         )
-
-
-def neighbors_in_groups(
-    points: Points, k: int, options: SearchOptions, groups: Groups
-) -> tuple[Tensor, Tensor]:
-    """Find the k nearest other points of every point in its own graph: [N, k], ascending.
-
-    If a point has fewer others, its row goes on with the point itself, at the distance of its last
-    neighbour (zero if it has none). There are no more columns than the largest graph has use for,
-    but at least one.
-    """
-    most = int(groups.size.max()) - 1
-    if groups.size.numel() == 1 and k <= most:
-        return Searcher(points, k, options).neighbors(k)
-    k = max(1, min(k, most))
-    neighbor = torch.empty(points.num_points, k, dtype=torch.int64)
-    distance = points.coordinates.new_empty(points.num_points, k)
-    for graph in groups.large():
-        nodes = groups.nodes(graph)
-        others = min(k, nodes.numel() - 1)
-        found, apart = Searcher(points.take(nodes), others, options).neighbors(others)
-        neighbor[nodes, :others], distance[nodes, :others] = nodes[found], apart
-    for nodes, valid in groups.small():
-        nearest, apart = all_pairs_neighbors(points, nodes, valid, k)
-        width = nearest.size(2)
-        neighbor[nodes[valid], :width] = nearest[valid]
-        distance[nodes[valid], :width] = apart[valid]
-    return complete_rows(neighbor, distance, groups)
-
-
-def complete_rows(neighbor: Tensor, distance: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-    """Fill the rows [N, k] of points that have fewer than k others: with the point itself."""
-    count = (groups.size - 1)[groups.label][:, None]
-    column = torch.arange(neighbor.size(1))
-    itself = torch.arange(neighbor.size(0))[:, None]
-    last = torch.minimum(column, (count - 1).clamp(min=0))
-    distance = distance.gather(1, last).masked_fill(count == 0, 0)
-    return torch.where(column < count, neighbor, itself), distance

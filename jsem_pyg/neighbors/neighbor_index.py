@@ -6,9 +6,8 @@ from torch import Tensor
 
 from .._checks import check_positive_int
 from .affinity import KERNELS, affinity, both_directions, common_width, local_width, node_width
-from .build import GraphOptions, weighted_edges
-from .groups import one_group
-from .knn import complete_rows, warn_if_few
+from .build import GraphOptions, weighted_pairs
+from .knn import warn_if_few
 from .points import place_points, prepare_points
 from .searcher import Searcher, SearchOptions
 
@@ -51,15 +50,14 @@ class NeighborIndex:
         self.points = prepare_points(x, metric)
         if self.num_points == 0:
             raise ValueError("Expected 'x' to have at least one point (got none).")
-        groups = one_group(self.num_points)
-        warn_if_few(k, groups)
+        warn_if_few(k, [self.num_points])
         self.k, self.kernel = min(k, self.num_points), kernel  # as many as a new point can find
-        others = max(1, min(k, self.num_points - 1))
-        self._searcher = Searcher(self.points, others, search)
-        neighbor, distance = complete_rows(*self._searcher.neighbors(others), groups)
-        self.common_width = common_width(distance, groups)
+        self._searcher = Searcher(self.points, k, search)
+        neighbor, distance = self._searcher.neighbors(k)
+        self.common_width = common_width(distance)
         self.width = node_width(distance, kernel)
-        edges = weighted_edges(self.points, neighbor, distance, self.width, options)
+        pairs = weighted_pairs(self.points, neighbor, distance, self.width, options)
+        edges = both_directions(*pairs, self.num_points)
         self.edge_index, self.edge_weight = (each.to(self.points.device) for each in edges)
 
     @property
@@ -79,7 +77,6 @@ class NeighborIndex:
             device of `x_new`.
 
         Raises:
-            TypeError: if `x_new` is not floating-point, or `k` not an integer.
             ValueError: if `k`, the shape or the values of `x_new` do not fit.
         """
         k = self.k if k is None else k

@@ -9,9 +9,7 @@ from torch import Tensor
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_positive
 from .._progress import progress_bar
 from .._random import seeded
-from .all_pairs import all_pairs_neighbors
 from .flat_search import FlatSearch
-from .groups import SMALL
 from .points import Points
 from .search import ApproximateSearch, Search
 from .searches import SEARCHES
@@ -21,6 +19,9 @@ logger = logging.getLogger(__name__)
 # A search compares in float32. So many more points than wanted are proposed and ranked by their own
 # distances, so that rounding does not choose the last.
 _SPARE = 8
+
+# So few points are compared one by one, whatever the index.
+_FEW = 128
 
 # How many points are searched for at once.
 _CHUNK_POINTS = 1 << 14
@@ -63,13 +64,16 @@ class Searcher:
             self._exact = None  # which holds a copy of the points; few need it again
 
     def neighbors(self, k: int) -> tuple[Tensor, Tensor]:
-        """Find the k nearest other points of every point: numbers and distances [N, k]."""
-        if self.points.num_points <= SMALL:
-            everyone = torch.arange(self.points.num_points)[None]
-            neighbor, distance = all_pairs_neighbors(self.points, everyone, everyone >= 0, k)
-            return neighbor[0], distance[0]
-        order = self.search.order(self.points.num_points)
-        return self._find_all(self.points, order, k, among_itself=True)
+        """Find the k nearest other points of every point: numbers and distances [N, k].
+
+        If there are fewer others, there are as many columns; a lone point is its own neighbour.
+        """
+        num_points = self.points.num_points
+        if num_points == 1:
+            itself = torch.zeros(1, 1, dtype=torch.int64)
+            return itself, torch.zeros(1, 1, dtype=self.points.coordinates.dtype)
+        order = self.search.order(num_points)
+        return self._find_all(self.points, order, min(k, num_points - 1), among_itself=True)
 
     def nearest(self, query: Points, k: int) -> tuple[Tensor, Tensor]:
         """Find the k nearest points of every point of `query`: numbers and distances [M, k]."""
@@ -148,7 +152,7 @@ class Searcher:
 
 def choose_search(points: Points, index: str) -> str:
     """Return the search in the table that `index` means; "auto" is the first that suits."""
-    if points.num_points <= SMALL:
+    if points.num_points <= _FEW:
         return "flat"
     if index != "auto":
         return index

@@ -11,13 +11,12 @@ See :mod:`~jsem_pyg.partition.split`, `pruning.py`, :mod:`~jsem_pyg.partition.fi
 
 from .files import diffuse_file
 from .processes import DistributedGraph, distribute, load_part, save_parts, sum_gradients
-from .pruning import PrunedGraph, prune_edges
+from .pruning import prune_edges
 from .split import Partition, recursive_partition
 
 __all__ = [
     "DistributedGraph",
     "Partition",
-    "PrunedGraph",
     "diffuse_file",
     "distribute",
     "load_part",

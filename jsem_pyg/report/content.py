@@ -1,6 +1,6 @@
 """Collect what the page shows: groups of points, edges, histograms and pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,11 +89,10 @@ def read_texts(text: Any, num_points: int) -> list[str] | None:
     """Return the texts as a list, or None."""
     if text is None:
         return None
-    if isinstance(text, str) or not hasattr(text, "__len__") or not hasattr(text, "__iter__"):
-        raise TypeError(f"Expected 'text' to be a list of strings (got {type(text).__name__}).")
-    texts = list(text)
+    is_list = isinstance(text, Iterable) and not isinstance(text, str)
+    texts: list[Any] = list(text) if is_list else [text]
     for index, each in enumerate(texts):
-        if not isinstance(each, str):
+        if not (is_list and isinstance(each, str)):
             raise TypeError(
                 f"Expected 'text' to be a list of strings (got {each!r} for point {index})."
             )
@@ -125,14 +124,12 @@ def read_images(images: Any, num_points: int) -> np.ndarray | None:
     read = np.asarray(images)
     if read.dtype.kind not in "biuf":
         raise TypeError(f"Expected 'images' to be an array of numbers (got {read.dtype}).")
-    if read.ndim != 3 or len(read) != num_points or 0 in read.shape:
+    read = read.astype(np.float64)
+    if read.ndim != 3 or len(read) != num_points or 0 in read.shape or not np.isfinite(read).all():
         raise ValueError(
-            f"Expected 'images' to be [{num_points}, H, W], a picture for each point (got "
+            f"Expected 'images' to be finite [{num_points}, H, W], a picture for each point (got "
             f"{list(read.shape)})."
         )
-    read = read.astype(np.float64)
-    if not np.isfinite(read).all():
-        raise ValueError("Expected 'images' to be finite (got NaN or infinity).")
     low, high = read.min(), read.max()
     return np.rint((read - low) * (255 / ((high - low) or 1))).astype(np.uint8)
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -15,7 +15,6 @@ from .._checks import (
     check_labels,
     check_nonnegative,
     check_points,
-    real_numbers,
 )
 from ..estimators import DiffusionClusterer
 from ..graph import GraphStructure
@@ -23,8 +22,6 @@ from ..nn import DiffusionClassifier
 from ..operators.laplacian import NORMALIZATIONS
 from ..training import FitResult
 from ..training.training_graph import prepare_graph
-
-_ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 
 
 @dataclass(frozen=True)
@@ -112,32 +109,20 @@ def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
 
 
 def _fitted_graph(data: Any, clusterer: DiffusionClusterer) -> Data:
-    """Return the graph that the clusterer made, to which its conductances belong."""
-    check_is_fitted(clusterer)
-    data = data if isinstance(data, Data) else Data(x=real_numbers("data", data))
-    check_points("data.x", data.x)
-    fitted = clusterer._graph.graph.x
-    if not _is_fitted(data.x, fitted, clusterer):
+    """Return the graph that the clusterer made of its points."""
+    x = torch.from_numpy(clusterer.points_)
+    given = np.shape(data.x if isinstance(data, Data) else data)
+    if given[:1] != (len(x),):
         raise ValueError(
-            "Expected 'data.x' to be the points that the clusterer was fitted to, in their order "
-            f"(got {list(data.x.shape)} others). To fix this, fit a clusterer to these, or pass "
-            "Findings of your own."
+            f"Expected 'data' to hold the {len(x)} points that the clusterer was fitted to, in "
+            f"their order (got shape {list(given)})."
         )
     return Data(
-        x=fitted,
+        x=x,
         edge_index=torch.from_numpy(clusterer.edge_index_),
         edge_weight=torch.from_numpy(clusterer.edge_weight_),
-        y=data.get("y"),
+        y=data.get("y") if isinstance(data, Data) else None,
     )
-
-
-def _is_fitted(x: Tensor, fitted: Tensor, clusterer: DiffusionClusterer) -> bool:
-    """Return True if the clusterer reads x as the fitted points, but for rounding."""
-    if x.shape != (len(fitted), clusterer.n_features_in_):
-        return False
-    read = clusterer._read(x.detach().double().cpu().numpy())
-    eps = max(torch.finfo(each.dtype).eps for each in (x, fitted))
-    return bool(((read - fitted).abs() <= _ROUNDINGS * eps * fitted.abs().amax(0)).all())
 
 
 def _check(found: Findings, graph: Data, structure: GraphStructure) -> None:

@@ -10,10 +10,8 @@ import numpy as np
 from .._checks import (
     check_bool,
     check_choice,
-    check_nonnegative,
     check_nonnegative_int,
     check_text,
-    check_times,
 )
 from .._files import as_path, check_writable, write_whole
 from .content import (
@@ -50,7 +48,6 @@ def report(
     scores: "pd.DataFrame | Mapping[str, Any] | None" = None,
     settings: Mapping[str, Any] | None = None,
     title: str = "Map of diffused points",
-    times: Sequence[float] | None = None,
     layout: str = "auto",
     random_state: int = 0,
     progress: bool = True,
@@ -63,7 +60,8 @@ def report(
     shows the levels of a clusterer, and the edges that closed can be shown. Beside the map are
     clusters, scores, histograms of conductance and curvature, settings and versions.
 
-    The map shows features that diffuse along the edges as they conduct, for each of `times`.
+    The map shows features that diffuse along the edges as they conduct, for 0, 1/8, 1/4, 1/2 and
+    all of the chosen time.
     Distances on it mean little, neighbourhoods more; a place has 16 bits, a conductance as well.
 
     The drawing is by plotly.js, which draws 100,000 points by WebGL. The same input gives the same
@@ -91,8 +89,6 @@ def report(
             columns named ``..._mean`` and ``..._std``.
         settings: a mapping, what is needed to make this again. Versions are added.
         title: of the page.
-        times: the diffusion times of the slider, >= 0; None: 0, 1/8, 1/4, 1/2 and all of the
-            chosen time.
         layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"
             (principal axes of the last time, for all times: cheap and linear), or "auto": t-SNE
             for up to 1,000 points, for which UMAP would compile for longer than it draws, and UMAP
@@ -104,7 +100,6 @@ def report(
         The path.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if `data` is no undirected graph of points, if something does not have as many
             entries as there are points, edges or groups, or if a number is out of its range.
         ImportError: if a package of the extra ``report`` is missing.
@@ -143,10 +138,7 @@ def report(
     texts, pictures = read_texts(text, num_points), read_images(images, num_points)
     sizes = read_counts(counts, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
-    if times is None:
-        times = [share * found.t for share in SHARES]
-    check_times(times, check_nonnegative)
-    times = sorted({float(each) for each in times})
+    times = sorted({share * float(found.t) for share in SHARES})
     layout = choose_layout(layout, num_points)
     plotly_script()  # an ImportError before the work, not after it
     if layout == "umap":

@@ -10,7 +10,8 @@ from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from .._checks import FLOATS, check_bool, check_dense, check_tensor
-from ..curvature import Standardizer, robust_standardize
+from ..curvature import robust_standardize
+from ..curvature.standardize import robust_scale
 from ._batch import check_data, edge_graph, record_edges
 
 
@@ -22,8 +23,7 @@ class EdgeColumns(BaseTransform):
         cat: whether to keep existing edge attributes.
     """
 
-    # Public once there is one, so that a data set knows a fitted `pre_transform` from others.
-    standardizer: Standardizer | None = None
+    scale: tuple[Tensor, Tensor] | None = None  # median and spread [F] that were fitted
 
     def __init__(self, norm: bool, cat: bool) -> None:
         check_bool("norm", norm)
@@ -60,7 +60,7 @@ class EdgeColumns(BaseTransform):
                 f"Expected 'data' to have edges to be fitted on (got {len(columns)} graph(s) and "
                 "none)."
             )
-        self.standardizer = Standardizer().fit(torch.cat(columns))
+        self.scale = robust_scale(torch.cat(columns))
         return self
 
     def forward(self, data: Data) -> Data:
@@ -79,8 +79,9 @@ class EdgeColumns(BaseTransform):
     def _scaled(self, columns: Tensor, data: Data) -> Tensor:
         if not self.norm:
             return columns
-        if self.standardizer is not None:
-            return self.standardizer.transform(columns)
+        if self.scale is not None:
+            median, spread = (each.to(columns.device) for each in self.scale)
+            return ((columns.double() - median) / spread).to(columns.dtype)
         graph = edge_graph(data)
         scaled = [robust_standardize(column, graph) for column in columns.unbind(1)]
         return torch.stack(scaled, dim=1)
@@ -97,7 +98,7 @@ class EdgeColumns(BaseTransform):
         return torch.cat([kept, columns], dim=1)
 
     def _repr(self, options: str) -> str:
-        fitted = "" if self.standardizer is None else ", fitted=True"
+        fitted = "" if self.scale is None else ", fitted=True"
         norms = f"norm={self.norm!r}, cat={self.cat}"
         return f"{self.__class__.__name__}({options}, {norms}{fitted})"
 

@@ -9,26 +9,40 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 
 from .._checks import check_choice, check_nonnegative
+from .._precision import unit_rows
 from ..curvature import jaccard_overlap
-from ..diffusion import diffusion_cosine
+from ..diffusion import heat_diffusion
+from ..kernels.edge_dot import edge_dot
 from ._edge_columns import EdgeColumns
+
+
+def _diffusion_cosine(data: Data, t: float) -> Tensor:
+    """Compute the cosine [E] between the diffused features of both ends of each edge."""
+    x: Tensor | None = data.get("x")
+    if x is None:
+        raise ValueError(
+            "Expected 'data' to have 'x' for 'diffusion_cosine' (got none). To fix this, set "
+            "data.x, or leave 'diffusion_cosine' out of 'features'."
+        )
+    y = heat_diffusion(x, data.edge_index, data.get("edge_weight"), t)
+    y = unit_rows(y if y.dtype == torch.float64 else y.float())
+    return edge_dot(y, y, *data.edge_index).clamp(-1, 1)
+
 
 FEATURES: dict[str, Callable[[Data, float], Tensor]] = {
     "jaccard": lambda data, t: jaccard_overlap(data.edge_index, data.num_nodes),
-    "diffusion_cosine": lambda data, t: diffusion_cosine(
-        _signal(data), data.edge_index, data.get("edge_weight"), t
-    ),
+    "diffusion_cosine": _diffusion_cosine,
 }
 
 
 @functional_transform("edge_geometry")
 class EdgeGeometry(EdgeColumns):
-    """Appends further geometry of each edge to `data.edge_attr` (`edge_geometry`), in this order.
+    r"""Appends further geometry of each edge to `data.edge_attr` (`edge_geometry`), in this order.
 
     * ``"jaccard"``: the part of all neighbours that both ends share,
       :func:`jsem_pyg.curvature.jaccard_overlap`.
-    * ``"diffusion_cosine"``: how alike the ends are after a short isotropic diffusion,
-      :func:`jsem_pyg.diffusion.diffusion_cosine`; needs `x`.
+    * ``"diffusion_cosine"``: the cosine of the ends' features after a short isotropic diffusion,
+      :math:`e^{-t L} X`: it averages the noise of single points away. Needs `x`.
 
     Reads `edge_index` and, if there is one, `edge_weight`. The columns have the type of an
     existing `edge_attr`, else of `x`, if these are floating-point; no gradient flows through them.
@@ -87,13 +101,3 @@ def _check_features(features: Any) -> tuple[str, ...]:
             f"Expected 'features' to hold at least one name, none of them twice (got {features})."
         )
     return tuple(features)
-
-
-def _signal(data: Data) -> Tensor:
-    x: Tensor | None = data.get("x")
-    if x is None:
-        raise ValueError(
-            "Expected 'data' to have 'x' for 'diffusion_cosine' (got none). To fix this, set "
-            "data.x, or leave 'diffusion_cosine' out of 'features'."
-        )
-    return x

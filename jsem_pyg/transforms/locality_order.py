@@ -17,7 +17,7 @@ from .._checks import (
 from ..graph import GraphStructure
 from ..partition import Partition, recursive_partition
 from ..partition.split import METHODS
-from ._batch import check_data, check_single
+from ._batch import check_single
 
 # A tile of so many rows, with the rows that it gathers, stays in the L2 cache of a core.
 _ROWS_OF_A_BLOCK = 1024
@@ -90,38 +90,33 @@ class LocalityOrder(BaseTransform):
         self.partition = partition
         return out
 
-    def restore(self, out: Tensor, data: Data | None = None) -> Tensor:
-        """Bring rows back into the order of the caller.
+    def restore(self, out: Tensor) -> Tensor:
+        """Bring rows of the last graph back into the order of the caller.
 
         Args:
-            out: [..., N, D] or [N], rows in the order of a permuted graph.
-            data: this graph, or a mini-batch of permuted graphs; None: the last graph that this
-                transform has permuted.
+            out: [..., N, D] or [N], rows in the order of the permuted graph. Those of an earlier
+                graph are restored by indexing: ``out[data.node_order.argsort()]``.
 
         Returns:
             A tensor like `out`; differentiable.
 
         Raises:
-            ValueError: if there is no permutation, or it is of another length.
+            ValueError: if no graph has been permuted, or it is of another size.
         """
         check_tensor("out", out)
         check_dense("out", out)
-        order = self._last_order() if data is None else _order_of(data)
-        dim = 0 if out.dim() == 1 else -2
-        if out.dim() == 0 or out.size(dim) != order.numel():
-            raise ValueError(
-                f"Expected 'out' to have {order.numel()} rows, as 'node_order' has entries "
-                f"(got shape {list(out.shape)})."
-            )
-        return out.index_select(dim, order.argsort().to(out.device))
-
-    def _last_order(self) -> Tensor:
         if self.partition is None:
             raise ValueError(
                 "Expected a graph that has been permuted (got none yet). To fix this, call the "
-                "transform first, or pass 'data'."
+                "transform first."
             )
-        return self.partition.order
+        dim, size = 0 if out.dim() == 1 else -2, self.partition.num_nodes
+        if out.dim() == 0 or out.size(dim) != size:
+            raise ValueError(
+                f"Expected 'out' to have {size} rows, as the last graph has nodes (got shape "
+                f"{list(out.shape)})."
+            )
+        return out.index_select(dim, self.partition.place.to(out.device))
 
     def __repr__(self) -> str:
         return f"LocalityOrder(method={self.method!r}, num_parts={self.num_parts})"
@@ -151,15 +146,3 @@ def _check(data: Data) -> None:
             "Expected 'data' without a 'node_order' (got one: its nodes are permuted already). "
             "To fix this, delete it, once it is of no use any more."
         )
-
-
-def _order_of(data: Data) -> Tensor:
-    """Read the permutation that a graph or a mini-batch carries."""
-    check_data(data)
-    order: Tensor | None = data.get("node_order")
-    if order is None:
-        raise ValueError(
-            "Expected 'data' to have a 'node_order' (got none). To fix this, pass what this "
-            "transform has returned."
-        )
-    return order if data.get("batch") is None else order + data.ptr[data.batch]

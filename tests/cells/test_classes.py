@@ -80,20 +80,6 @@ def test_the_only_label_is_that_of_all_cells():
     assert (adata.obs["few_propagated"] == "g1").all()
 
 
-def test_a_word_for_unknown_is_warned_of(caplog):
-    adata = made()
-    adata.obs["few"] = few(adata).astype(object).fillna("nan")
-    propagate_labels(adata, "few")
-    assert "'nan' counts as a label like any other (84 cells in adata.obs['few'])" in caplog.text
-
-
-def test_other_words_are_not_warned_of(caplog):
-    adata = made()
-    adata.obs["few"] = few(adata)
-    propagate_labels(adata, "few")
-    assert not caplog.records
-
-
 def nan_in_pcs():
     adata = made()
     adata.obsm["X_pca"][0, 0] = np.nan

@@ -4,13 +4,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-import click
 import pytest
 import torch
 from command.command_cases import run
 
 from jsem_pyg import __main__ as module
-from jsem_pyg.command import info, main
 from jsem_pyg.kernels.table import FAMILIES
 
 
@@ -32,24 +30,12 @@ def test_versions_and_backends_are_told():
     assert re.search("triton +does not run: triton", result.output) or torch.cuda.is_available()
 
 
-def test_what_is_missing_is_told_with_its_fix(monkeypatch):
-    monkeypatch.setattr(info, "version_of", lambda package: None)
-    said = run("info").output
-    assert 'not installed (no .parquet: pip install "jsem_pyg[parquet]")' in said
-    assert 'no documents: pip install "jsem_pyg[text]"' in said
-
-
 def test_without_click_the_error_names_the_extra(monkeypatch):
     for name in [each for each in sys.modules if each.startswith("jsem_pyg.command")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "click", None)
     with pytest.raises(ImportError, match=r"`jsem-pyg` needs the package 'click'.*\[command\]"):
         importlib.import_module("jsem_pyg.command")
-
-
-def test_every_option_is_explained():
-    for command in main.commands.values():
-        assert all(each.help for each in command.params if isinstance(each, click.Option))
 
 
 def test_a_module_is_the_command(monkeypatch, capsys):

@@ -163,7 +163,7 @@ def test_the_map_is_drawn(points):
     page = Path("points-map/map.html").read_text(encoding="utf-8")
     assert "jsem-pyg map points.npy" in page
     assert "cluster 1" in page
-    assert "[map.html](map.html) draws them" in Path("points-map/report.md").read_text()
+    assert "[map.html](map.html) draws them." in Path("points-map/report.md").read_text()
 
 
 def test_the_command_of_a_report_makes_the_same(points):

@@ -1,5 +1,4 @@
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from command.command_cases import TOPICS, FakeEncoder, documents, run, use_fake_
 from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg._tensor_file import load_tree
-from jsem_pyg.command.folder import _versions
 from jsem_pyg.estimators import DiffusionClusterer
 
 QUICK = ("--layout", "none")
@@ -53,13 +51,6 @@ def _beside_the_maps(maps, monkeypatch):
 @pytest.fixture
 def text_map():
     return pd.read_csv("documents-map/clusters.csv")
-
-
-def test_other_versions_than_those_of_the_map_are_told(monkeypatch):
-    monkeypatch.setattr("jsem_pyg.command.folder._versions", lambda: _versions() | {"torch": "9"})
-    result = run("predict", "points-map", "points.npy", "-o", "out.csv")
-    assert result.exit_code == 0, result.output
-    assert re.search(r"Warning: the map was made with torch \S+, now 9", result.output)
 
 
 def test_what_was_mapped_has_the_cluster_that_it_has(text_map):

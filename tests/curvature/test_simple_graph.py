@@ -30,8 +30,3 @@ def test_a_sparse_matrix_is_refused_since_its_values_would_be_lost(measure, layo
     matrix = torch.sparse_coo_tensor(edge_index, torch.tensor([2.0, 2.0]), (2, 2))
     with pytest.raises(ValueError, match="'edge_index' to be of integer type"):
         measure(matrix if layout == torch.sparse_coo else matrix.to_sparse_csr())
-
-
-def test_integers_of_few_bits_are_refused_by_the_types_that_are_taken():
-    with pytest.raises(ValueError, match="integer type, int64 or int32 .got torch.int16"):
-        MEASURES[0](torch.tensor([[0, 1], [1, 0]], dtype=torch.int16))

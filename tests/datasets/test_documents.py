@@ -27,11 +27,11 @@ def test_a_text_file_must_hold_text(tmp_path):
         read_documents(write(tmp_path / "b.txt", "é", "latin-1"))
 
 
-def test_a_table_needs_no_arguments_where_its_columns_speak_for_themselves(tmp_path):
+def test_columns_are_joined(tmp_path):
     path = tmp_path / "a.csv.gz"
     with gzip.open(path, "wt") as file:
         file.write('label,title,score,description\n1,A,0.5,"b, c"\n0,D,1,e\n')
-    documents = read_documents(path)
+    documents = read_documents(path, ["title", "description"])
     assert documents.texts == ["A b, c", "D e"]
     assert documents.labels.tolist() == [1, 0]
 
@@ -55,11 +55,6 @@ def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
     assert read_documents(write(tmp_path / "a.csv", table)).texts == ["NA", "", "null"]
 
 
-def test_missing_numbers_make_no_text_of_a_column(tmp_path):
-    table = "title,price,rating\nA,1,nan\nB,,2\nC,3, NaN\n"
-    assert read_documents(write(tmp_path / "a.csv", table)).texts == ["A", "B", "C"]
-
-
 def test_labels_that_begin_with_zero_are_names(tmp_path):
     table = "text,label\na,01\nb,1\nc,2\n"
     assert read_documents(write(tmp_path / "a.csv", table)).labels.tolist() == ["01", "1", "2"]
@@ -68,9 +63,13 @@ def test_labels_that_begin_with_zero_are_names(tmp_path):
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ("a,b\nx,y\n", {"text_columns": "c"}, r"columns \['c'\] \(got \['a', 'b'\]\)"),
-        ("a,b\nx,y\n", {"label_column": "c"}, r"columns \['c'\] \(got \['a', 'b'\]\)"),
-        ("label,n\n0,1\n", {}, r"text columns \(got \['label', 'n'\]\)"),
+        ("a,b\nx,y\n", {"text_columns": "c"}, r"columns \['c'\]"),
+        (
+            "a,b\nx,y\n",
+            {"text_columns": "a", "label_column": "c"},
+            r"columns \['c'\]",
+        ),
+        ("label,n\n0,1\n", {}, r"columns \['text'\] \(got \['label', 'n'\]\)"),
         ("label,text\n0,a\n,b\n", {}, "got 1 of 2 empty in the column 'label'"),
         ("text\n", {}, "at least one document"),
         ("", {}, "Could not read"),

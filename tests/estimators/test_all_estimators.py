@@ -34,7 +34,6 @@ from jsem_pyg.estimators import (
     HeatDiffusion,
     fitted_graph,
 )
-from jsem_pyg.estimators.neighbor_estimator import limit_threads
 
 X, Y = blobs(NUM_FITTED)
 X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
@@ -59,14 +58,6 @@ def test_a_result_does_not_depend_on_the_others_in_the_call(estimator, metric, m
     order = np.random.default_rng(0).permutation(len(mixed))
     monkeypatch.setattr(fitted_graph, "CHUNK", 7)
     assert np.array_equal(say(estimator, mixed[order]), together[order])
-
-
-def test_copies_of_a_fitted_point_do_not_make_new_points_depend_on_each_other(estimator):
-    copied = np.concatenate([X, np.repeat(X[:1], 60, axis=0)])
-    estimator.fit(copied, few_labels(np.append(Y, np.repeat(Y[0], 60))))
-    near = X[:1] + np.float32(1e-4) * np.random.default_rng(0).normal(size=(10, DIM)).astype("f4")
-    together = say(estimator, near)
-    assert np.array_equal(together, np.concatenate([say(estimator, row[None]) for row in near]))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -130,13 +121,6 @@ def test_wide_sparse_points_are_reduced_first(estimator):
         np.testing.assert_array_equal(say(sparse, same), of_fitted(sparse))
 
 
-def test_narrow_sparse_points_are_what_they_are_dense(estimator):
-    sparse = fitted(clone(estimator).set_params(n_components=DIM), csr_matrix(X))
-    assert sparse.reducer_ is None
-    np.testing.assert_array_equal(of_fitted(sparse), of_fitted(fitted(estimator)))
-    np.testing.assert_array_equal(say(sparse, csr_matrix(X_NEW)), say(estimator, X_NEW))
-
-
 def test_names_of_columns_are_remembered_and_compared(estimator):
     frame = pd.DataFrame(X, columns=list("abcdef"))
     fitted(estimator, frame)
@@ -166,29 +150,6 @@ def test_arrays_of_users_may_be_changed_later(estimator):
         if name.endswith("_") and isinstance(value, np.ndarray):
             value[:] = 0
     assert np.array_equal(say(estimator, points), known)
-
-
-@pytest.mark.parametrize("seed", [np.int64(3), np.random.RandomState(0), None])
-def test_any_random_state_will_do_and_generators_are_left_alone(estimator, seed):
-    before, of_numpy = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    assert say(fitted(estimator.set_params(random_state=seed)), X_NEW).shape[0] == NUM_NEW
-    assert torch.equal(torch.get_rng_state(), before)
-    assert seed is None or np.array_equal(np.random.get_state()[1], of_numpy)  # noqa: NPY002
-
-
-@pytest.mark.parametrize(
-    ("n_jobs", "rows", "expected"),
-    [(None, 5_000, 1), (None, 5_001, 3), (2, 10, 2), (-1, 10, joblib.effective_n_jobs(-1))],
-)
-def test_few_points_take_one_thread(n_jobs, rows, expected):
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with limit_threads(n_jobs, rows):
-            assert torch.get_num_threads() == expected
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_threads_and_autocast_change_nothing(estimator):
@@ -238,14 +199,6 @@ def test_points_that_are_not_finite_are_refused(estimator, bad, said):
     fitted(estimator)
     with pytest.raises(ValueError, match=said):
         say(estimator, holey)
-
-
-def test_masked_entries_are_refused(estimator):
-    masked = np.ma.masked_array(X, X[3, 2] == X)
-    with pytest.raises(ValueError, match="'X' without a mask"):
-        fitted(clone(estimator), masked)
-    with pytest.raises(ValueError, match="'X' without a mask"):
-        say(fitted(estimator), masked)
 
 
 def test_nothing_is_said_before_it_is_fitted_or_after_a_fit_that_was_stopped(

@@ -109,7 +109,7 @@ def test_it_is_saved_without_a_pickle_and_loaded_to_the_last_bit(dtype, tmp_path
     fitted = [name for name in vars(clusterer) if name[-1] == "_" and name not in objects]
     np.testing.assert_equal(again.tree_.levels, clusterer.tree_.levels)
     np.testing.assert_equal(again.tree_.linkage, clusterer.tree_.linkage)
-    np.testing.assert_equal(again.cut(min_size=20), clusterer.cut(min_size=20))
+    np.testing.assert_equal(again.cut(1), clusterer.cut(1))
     for name in fitted:
         np.testing.assert_equal(getattr(again, name), getattr(clusterer, name))
     for new in (points, X_NEW):
@@ -126,28 +126,3 @@ def test_what_cannot_be_saved_is_refused():
         DiffusionClusterer(3, t=2.0, random_state=np.random.RandomState(0)).fit(X).save("b")
     with pytest.raises(NotFittedError):
         DiffusionClusterer(3).save("b")
-
-
-def test_what_is_saved_is_what_was_fitted(tmp_path):
-    clusterer = DiffusionClusterer(3, n_neighbors=8, t=2.0, random_state=0).fit(X)
-    said = clusterer.predict_proba(X_NEW)
-    clusterer.set_params(n_neighbors=2, kernel=None, metric="cosine", scale="standard")
-    np.testing.assert_array_equal(clusterer.predict_proba(X_NEW), said)
-    clusterer.save(tmp_path / "a")
-    again = DiffusionClusterer.load(tmp_path / "a")
-    np.testing.assert_array_equal(again.predict_proba(X_NEW), said)
-    assert again.get_params() == clusterer.get_params()
-
-
-def test_clusters_are_cut_as_found_whatever_becomes_of_labels():
-    clusterer = DiffusionClusterer("auto", n_neighbors=8, t=2.0, random_state=0).fit(X)
-    most = clusterer.tree_.n_finest
-    known = [clusterer.cut(count) for count in range(1, most + 1)]
-    coarse = clusterer.cut(min_size=NUM_FITTED // 2)
-    for labels in (clusterer.labels_, clusterer.tree_.finest):
-        labels[:] = 0
-    for level in clusterer.tree_.levels:
-        level.labels[:] = 0
-    for count in range(1, most + 1):
-        np.testing.assert_array_equal(clusterer.cut(count), known[count - 1])
-    np.testing.assert_array_equal(clusterer.cut(min_size=NUM_FITTED // 2), coarse)

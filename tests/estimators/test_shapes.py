@@ -9,8 +9,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading
 from jsem_pyg.report.findings import read_findings
-from jsem_pyg.training.spectral_clusters import SpectralClusters, is_better
-from jsem_pyg.training.training_graph import TrainingGraph
 
 RNG = np.random.default_rng(7)
 
@@ -124,47 +122,11 @@ def test_what_no_label_reaches_can_be_of_any_class():
     assert model.predict_proba([[0.1, 0.1]])[0, 0] > 0.9
 
 
-def test_clusters_of_the_graph_are_better_where_they_lie_apart():
-    """By modularity, with less weight between them, and not if they are an outlier."""
-    ring = torch.arange(12)
-    edges = torch.stack([ring, (ring + 1) % 12])
-    edges = torch.cat([edges, edges.flip(0)], dim=1)
-
-    def prefers(found, other, weak):
-        weight = torch.ones(24)
-        crosses = (edges == 0).any(0) & (edges == 11).any(0)
-        crosses |= (edges == weak - 1).any(0) & (edges == weak).any(0)
-        graph = TrainingGraph(torch.zeros(12, 1), edges, weight.masked_fill(crosses, 1e-6))
-        return is_better(torch.as_tensor(found), torch.as_tensor(other), graph)
-
-    halves, off = [0] * 6 + [1] * 6, [0, 0, 0] + [1] * 6 + [0, 0, 0]
-    assert prefers(halves, off, weak=6)
-    assert not prefers(off, halves, weak=6)
-    assert not prefers(halves, halves, weak=6)
-    assert prefers([0, 0] + [1] * 10, halves, weak=2)  # of unequal size, but apart
-    assert not prefers([0] * 12, halves, weak=2)
-
-
-def test_nodes_without_edges_are_of_the_first_cluster():
-    pair = torch.tensor(
-        [[0, 1, 1, 2, 2, 0, 4, 5, 5, 6, 6, 4], [1, 0, 2, 1, 0, 2, 5, 4, 6, 5, 4, 6]]
-    )
-    graph = TrainingGraph(torch.zeros(8, 1), pair)
-    modes = SpectralClusters(graph, 3, seed=0)
-    assert modes.numbers_apart == [2]
-    labels = modes.labels(2)
-    assert labels[[3, 7]].tolist() == [0, 0]
-    assert len(labels[:3].unique()) == len(labels[4:7].unique()) == 1
-    assert labels[0] != labels[4]
-    empty = TrainingGraph(torch.zeros(3, 1), torch.empty(2, 0, dtype=torch.int64))
-    assert SpectralClusters(empty, 3, seed=0).numbers_apart == []
-
-
 def test_a_report_takes_the_array_that_was_clustered():
     x, _ = SHAPES["moons"]
     clusterer = DiffusionClusterer(2, random_state=0).fit(x)
     for array in (x, x.tolist(), pd.DataFrame(x), torch.from_numpy(x)):
         graph, _, found = read_findings(array, clusterer)
         assert len(graph.x) == len(found.labels) == len(x)
-    with pytest.raises(TypeError, match="'data'"):
+    with pytest.raises(ValueError, match="'data'"):
         read_findings("points", clusterer)

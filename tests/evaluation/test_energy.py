@@ -61,7 +61,7 @@ def test_leading_dimensions_are_a_batch():
         torch.testing.assert_close(energy, torch.stack(alone))
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e100])
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
 def test_no_square_leaves_the_range(scale):
     x, edge_index, edge_weight = random_graph()
     expected = dirichlet_energy(x, edge_index, edge_weight, relative=True)

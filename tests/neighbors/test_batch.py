@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.neighbors.groups import SMALL
 
+SMALL = 128
 SIZES = [7, 40, SMALL, SMALL + 30, 5, 41]
 TINY = [2, 9, 1, 3, 1, 2, SMALL + 2]
 
@@ -84,26 +84,8 @@ def test_the_graphs_of_a_batch_may_be_interleaved_and_numbered_freely(dtype):
         assert torch.equal(edge_weight[inside], alone_weight)
 
 
-def test_many_small_graphs_in_pieces_become_connected_each():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(60 * 12, 2, generator=generator)
-    batch = torch.arange(60).repeat_interleave(12)
-    edge_index, _ = knn_graph(x, 1, batch=batch, metric="l2")
-    parts = x.split(12)
-    assert torch.equal(edge_index, expected_edges(parts, k=1, metric="l2")[0])
-    assert (batch[edge_index[0]] == batch[edge_index[1]]).all()
-
-
 def test_a_batch_without_points():
     batch = torch.empty(0, dtype=torch.int64)
     edge_index, edge_weight = knn_graph(torch.empty(0, 3), 2, batch=batch)
     assert edge_index.shape == (2, 0)
     assert edge_weight.shape == (0,)
-
-
-def test_a_large_graph_has_fewer_others_than_neighbours_are_asked_for():
-    parts = graphs()
-    batch = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
-    edge_index, _ = knn_graph(torch.cat(parts), SMALL + 40, batch=batch)
-    expected_index, _ = expected_edges(parts, k=SMALL + 40)
-    assert torch.equal(edge_index, expected_index)

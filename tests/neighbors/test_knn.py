@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jsem_pyg.neighbors import knn_graph, knn_search
+from jsem_pyg.neighbors import knn_search
 
 
 def all_distances(x, metric):
@@ -67,14 +67,6 @@ def test_the_unit_of_the_points_does_not_matter(n, metric, dtype, factor):
     torch.testing.assert_close(distance_scaled / unit, distance, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_gives_what_its_float32_values_give(dtype):
-    x = torch.randn(30, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
-    neighbor, distance = knn_search(x, 4)
-    assert distance.dtype == torch.float32
-    assert torch.equal(neighbor, knn_search(x.float(), 4)[0])
-
-
 def test_opposite_points_are_at_cosine_distance_two():
     _, distance = knn_search(torch.tensor([[0.1, 0.3], [-0.7, -2.1]]), 1)
     assert distance.max() <= 2
@@ -111,14 +103,3 @@ def test_points_that_require_a_gradient_are_detached():
 def test_refuses(x, k, options, error, message):
     with pytest.raises(error, match=message):
         knn_search(x, k, **options)
-
-
-def test_more_neighbours_than_one_of_two_large_graphs_has():
-    sizes, k = (140, 170), 150
-    x = torch.randn(sum(sizes), 3, generator=torch.Generator().manual_seed(0))
-    batch = torch.arange(2).repeat_interleave(torch.tensor(sizes))
-    edge_index, _ = knn_graph(x, k, "l2", kernel=None, batch=batch)
-    for graph, first in enumerate((0, sizes[0])):
-        own = edge_index[:, batch[edge_index[0]] == graph] - first
-        alone, _ = knn_graph(x[batch == graph], min(k, sizes[graph] - 1), "l2", kernel=None)
-        assert torch.equal(own, alone)

@@ -1,12 +1,9 @@
-import copy
 import math
-import pickle
 
 import pytest
 import torch
 
 from jsem_pyg.neighbors import NeighborIndex, knn_graph
-from jsem_pyg.neighbors.searches import SEARCHES
 
 
 def points(n=150, dim=4, seed=0, dtype=torch.float32):
@@ -91,32 +88,12 @@ def test_a_new_point_among_duplicates_has_the_common_width():
     assert edge_weight.isfinite().all()
 
 
-@pytest.mark.parametrize("n", [50, 300])
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
-def test_who_arrives_together_does_not_matter(n, kernel):
-    index, x_new = NeighborIndex(points(n, 16), 5, kernel=kernel), points(20, 16, seed=1)
-    together_index, together_weight = index.extend(x_new)
-    for i in range(20):
-        edge_index, edge_weight = index.extend(x_new[i : i + 1])
-        alone, among = edge_index[0] == n, together_index[0] == n + i
-        assert torch.equal(edge_index[1, alone], together_index[1, among])
-        assert torch.equal(edge_weight[alone], together_weight[among])
-
-
 def test_no_new_point():
     index = NeighborIndex(points(), 5)
     edge_index, edge_weight = index.extend(torch.empty(0, 4))
     assert torch.equal(edge_index, index.edge_index)
     assert torch.equal(edge_weight, index.edge_weight)
     assert index.query(torch.empty(0, 4))[0].shape == (0, 5)
-
-
-@pytest.mark.parametrize("index", SEARCHES)
-def test_survives_copying(index):
-    fitted = NeighborIndex(points(300), 5, index=index)
-    for copied in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
-        assert torch.equal(copied.query(points(9, seed=1))[0], fitted.query(points(9, seed=1))[0])
-    assert repr(fitted) == "NeighborIndex(num_points=300, k=5)"
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])

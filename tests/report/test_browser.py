@@ -103,18 +103,6 @@ def test_the_search_highlights(hands):
     assert hands.traces("trace.selectedpoints") == [None, None, None]
 
 
-def test_a_search_for_html(hands):
-    hands.find("#search").send_keys("</script>")
-    hands.wait(lambda: hands.shows("#found"))
-    assert hands.text("#found-list .words") == HOSTILE[0]
-
-
-def test_the_search_finds_accents_in_both_forms(hands):
-    hands.find("#search").send_keys("\N{LATIN SMALL LETTER E WITH ACUTE}")
-    hands.wait(lambda: hands.shows("#found"))
-    assert hands.text("#found-list .words") == HOSTILE[4]  # which has e and an accent
-
-
 def test_the_lasso_lists_what_is_inside(hands):
     hands.find("#lasso").click()
     hands.js("document.getElementById('panel').scrollTop = 1000")
@@ -181,33 +169,6 @@ def test_the_edges_that_closed(hands):
     hands.wait(lambda: hands.lines() == data.num_edges // 2)
     hands.find("#closed summary").click()
     assert len(hands.find_all("#closed-list li")) == min(50, data.num_edges // 2)
-
-
-def test_controls_show_what_the_map_shows_when_one_comes_back(hands):
-    hands.find("#colour option[value='1']").click()
-    hands.find("#time").send_keys(hands.keys.HOME)
-    hands.find("#closed-shown").click()
-    hands.find("#threshold").send_keys(hands.keys.END)
-    hands.driver.get("about:blank")
-    hands.driver.back()
-    hands.wait(lambda: hands.js("return document.documentElement.dataset.state === 'ready'"))
-    values = "return ['colour', 'time', 'threshold'].map((id) => document.getElementById(id).value)"
-    assert hands.js(values) == ["0", "4", "0.25"]
-    assert not hands.find("#closed-shown").is_selected()
-    assert hands.text("#time-shown") == "t = 0.5"
-    assert hands.traces("trace.name") == NAMES
-
-
-def test_the_keyboard_moves_the_map(hands):
-    ranges = lambda: hands.js("return [...document.getElementById('map').layout.xaxis.range]")  # noqa: E731
-    whole = ranges()
-    hands.find("#map").send_keys("+")
-    low, high = ranges()
-    assert whole[0] < low < high < whole[1]
-    hands.find("#map").send_keys(hands.keys.ARROW_RIGHT)
-    assert ranges()[0] > low
-    hands.find("#map").send_keys("0")
-    assert ranges() == whole
 
 
 def test_everything_that_can_be_used_has_a_name(hands):

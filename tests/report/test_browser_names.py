@@ -17,16 +17,6 @@ return [...document.querySelectorAll("#map .annotation rect.bg")].map((each) => 
   return [each.closest(".annotation").textContent, left, right, top, bottom];
 });
 """
-TOUCH = """
-const map = document.getElementById("map");
-const {left, top, width, height} = map.getBoundingClientRect();
-for (const [type, apart] of [["touchstart", 50], ["touchmove", 150], ["touchend", 0]]) {
-  const touches = (apart ? [-apart, apart] : []).map((shift, identifier) => new Touch({
-    identifier, target: map, clientX: left + width / 4 + shift, clientY: top + height / 2,
-  }));
-  map.dispatchEvent(new TouchEvent(type, {touches, bubbles: true, cancelable: true}));
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +57,6 @@ def names(hands):
     return {text for text, *_ in boxes}
 
 
-def scroll(hands, steps):
-    for _ in range(steps):
-        script = "document.querySelector('#map .nsewdrag').dispatchEvent(new WheelEvent('wheel', "
-        hands.js(f"{script}{{deltaY: -100, clientX: 500, clientY: 400, bubbles: true}}))")
-
-
 def test_names_do_not_cover_each_other_and_follow_the_legend(hands):
     before = names(hands)
     assert len(before) > 12
@@ -83,21 +67,6 @@ def test_names_do_not_cover_each_other_and_follow_the_legend(hands):
     assert f"cluster {gone}" not in names(hands)
     hands.find(".legend:not([hidden]) .none").click()
     assert names(hands) == set()
-
-
-def test_many_names_hide_while_the_map_zooms(hands):
-    visible = "return getComputedStyle(document.querySelector('#map .annotation')).display"
-    assert hands.js(visible) != "none"
-    hands.js(
-        "window.seen = []; document.getElementById('map').on('plotly_relayouting', () => "
-        "window.seen.push(getComputedStyle(document.querySelector('#map .annotation')).display))"
-    )
-    scroll(hands, 3)
-    hands.wait(lambda: hands.js("return window.seen.length > 0"))
-    assert set(hands.js("return window.seen")) == {"none"}
-    hands.wait(lambda: not hands.js("return document.querySelector('#map.zooming') !== null"))
-    assert hands.js(visible) != "none"
-    names(hands)
 
 
 def test_the_slider_shows_another_level(hands):
@@ -120,55 +89,3 @@ def test_pictures_are_shown_where_one_points_and_where_one_chooses(hands):
     for place in ("#tip", "#point"):
         assert hands.shows(f"{place} .picture")
         assert hands.js(grey, place) == [3, 2, *expected]
-
-
-def test_a_lasso_over_several_clusters_leaves_the_panel_as_wide_as_it_is(hands):
-    width = "return document.getElementById('panel').clientWidth"
-    page = "return document.documentElement.scrollWidth <= innerWidth"
-    before = hands.js(width)
-    hands.find("#lasso").click()
-    wide, high = 400, 200
-    hands.lasso([(-wide, -high), (wide, -high), (wide, high), (-wide, high), (-wide, -high)])
-    hands.wait(lambda: hands.shows("#found"))
-    groups = sum(each > 0 for each in hands.traces("trace.selectedpoints.length"))
-    assert len(hands.find_all("#found-groups .part")) == 12 < groups
-    assert hands.text("#found-groups").endswith(f"and {groups - 12} more clusters")
-    assert hands.js(width) == before
-    assert hands.js(page)
-
-
-def test_two_fingers_zoom(hands):
-    reach = "return document.getElementById('map').layout.xaxis.range"
-    low, high = hands.js(reach)
-    hands.js(TOUCH)
-    nearer, farther = hands.js(reach)
-    assert farther - nearer == pytest.approx((high - low) / 3)
-    between = 0.75 * low + 0.25 * high  # stays where the fingers are
-    assert 0.75 * nearer + 0.25 * farther == pytest.approx(between)
-
-
-def test_the_map_and_its_names_fit_into_any_window(hands):
-    size = hands.driver.get_window_size()
-    fits = """
-    const map = document.getElementById("map");
-    const {left, right, top, bottom} = map.getBoundingClientRect();
-    const {width, height} = map._fullLayout;
-    return [width === map.clientWidth && height === map.clientHeight, left, right, top, bottom];
-    """
-    over = """
-    const [help, panel] = ["help", "panel"].map((id) => document.getElementById(id));
-    const below = help.getBoundingClientRect().bottom - panel.getBoundingClientRect().top;
-    return innerWidth > 960 ? 0 : below; // in wide windows it stands beside
-    """
-    try:
-        for width, height in ((700, 900), (800, 400), (1200, 700)):
-            hands.driver.set_window_size(width, height)
-            hands.wait(lambda: hands.js(fits)[0])
-            assert hands.js(over) <= 0
-            _, left, right, top, bottom = hands.js(fits)
-            assert len(names(hands)) > 4
-            for _, *box in hands.js(BOXES):
-                assert left <= box[0] < box[1] <= right
-                assert top <= box[2] < box[3] <= bottom
-    finally:
-        hands.driver.set_window_size(size["width"], size["height"])

@@ -6,10 +6,8 @@ its good value exclude. Memory layouts, global state and threads must not change
 
 import copy
 import inspect
-import os
 import random
 import re
-import subprocess
 import sys
 import time
 import typing
@@ -23,14 +21,12 @@ import torch
 from layer_cases import NUM_NODES, make_data
 from torch.testing import assert_close
 from torch_geometric.data import Data
-from training.training_cases import SmoothingStub
 from trust.central_calls import CALLS, CONSTRUCTORS, central_call, numbers
 from trust.draws import lay_out
 
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.training import fit
 
 OWN_ERRORS = (TypeError, ValueError, RuntimeError, NotImplementedError)
 LONGEST = 5.0  # seconds of the processor: a bad call must not start to work
@@ -166,37 +162,6 @@ def test_bad_arguments_are_refused_by_name(key):
     failed = [f"{case} -> {answer}" for case, answer in answers.items() if answer is not None]
     assert len(answers) > 8
     assert not failed, f"{len(failed)} of {len(answers)}:\n" + "\n".join(failed)
-
-
-def _taken(x: torch.Tensor):
-    return x
-
-
-def _fails_inside(x: torch.Tensor):
-    return x.missing
-
-
-def _names_another(x: torch.Tensor):
-    raise ValueError("Expected 'y' to be finite (got NaN).")
-
-
-def _changes(x: torch.Tensor):
-    x.zero_()
-    raise ValueError("Expected 'x' to be finite (got NaN).")
-
-
-@pytest.mark.parametrize(
-    ("function", "answer"),
-    [
-        (_taken, "taken without a word"),
-        (_fails_inside, "AttributeError: .*"),
-        (_names_another, "ValueError: .*"),
-        (_changes, "refused, but an argument was changed"),
-    ],
-)
-def test_bad_manners_are_seen(function, answer, monkeypatch):
-    monkeypatch.setitem(CALLS, "fake", (lambda: function, lambda seed: {"x": torch.ones(3)}))
-    assert re.fullmatch(answer, complaint("fake", "x", torch.full((3,), 2.0)))
 
 
 # Memory layouts
@@ -363,20 +328,6 @@ def test_threads_get_what_each_gets_alone(key):
     assert_as_alone(key)
 
 
-@pytest.mark.usefixtures("_switch_often")
-def test_a_race_is_seen(monkeypatch):
-    class Racing:
-        def call(self, x):
-            self.x = x
-            time.sleep(0.01)
-            return self.x
-
-    draw = lambda seed: {"x": torch.full((2,), float(seed))}  # noqa: E731
-    monkeypatch.setitem(CALLS, "fake", (lambda: Racing().call, draw))
-    with pytest.raises(AssertionError):
-        assert_as_alone("fake")
-
-
 @pytest.mark.ci
 @pytest.mark.usefixtures("_switch_often")
 def test_threads_share_a_graph():
@@ -392,51 +343,3 @@ def test_threads_share_a_graph():
     expected = [use(made(), each) for each in graphs]
     shared = made()
     assert_close(at_once(lambda number: use(shared, graphs[number])), expected)
-
-
-@pytest.mark.ci
-@pytest.mark.usefixtures("_switch_often")
-def test_trainings_share_one_global_generator():
-    """Each saves its state, draws its own dropout from it, and restores it."""
-
-    def train(number):
-        data = make_data(number)
-        model = fit(SmoothingStub(4, dropout=0.5), data, epochs=2, progress=False).model
-        return list(model.state_dict().values())
-
-    before = torch.random.get_rng_state()
-    expected = [train(number) for number in range(NUM_THREADS)]
-    assert_close(at_once(train), expected)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
-FIRST_CALL = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-import torch
-from jsem_pyg.curvature import forman_curvature
-from jsem_pyg.diffusion import heat_diffusion
-sys.setswitchinterval(1e-5)
-edges = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
-barrier = Barrier(8)
-
-def work(number):
-    x = torch.full((3, 2), float(number)).requires_grad_()
-    barrier.wait()
-    out = heat_diffusion(x, edges, t=1.0 + number)
-    return [out.detach(), *torch.autograd.grad(out.sin().sum(), x), forman_curvature(edges)]
-
-with ThreadPoolExecutor(8) as pool:
-    first = list(pool.map(work, range(8)))
-barrier = Barrier(1)
-for number in range(8):
-    for one, other in zip(first[number], work(number), strict=True):
-        assert torch.equal(one, other)
-"""
-
-
-@pytest.mark.slow
-def test_the_first_call_of_a_process_and_on_a_machine(tmp_path):
-    for more in ({}, {"NUMBA_CACHE_DIR": str(tmp_path)}):
-        subprocess.run([sys.executable, "-c", FIRST_CALL], env=os.environ | more, check=True)

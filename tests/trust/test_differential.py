@@ -14,7 +14,7 @@ from trust.draws import NORMALIZATIONS, SPARSE, graphs, signals, times
 from trust.oracle import distance, graph_heat
 from trust.settings import draws
 
-from jsem_pyg.diffusion import diffuse, diffusion_cosine, heat_diffusion, heat_kernel_columns
+from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
 from jsem_pyg.diffusion.times import LONGEST
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
@@ -169,27 +169,6 @@ def test_layers(data):
     reach, condition = reach_of(graph, torch.tensor(3.0), normalization)
     bound = 5 * allowed(x, reach, condition)
     assert distance(out, expected, (1 + x.norm()) * (3 if loops else 1)) <= bound
-
-
-@draws(15)
-@given(st.data())
-def test_diffusion_cosine(data):
-    forms = ["tensor", "int32", "transposed", "sliced"]
-    graph = data.draw(graphs(forms=forms, exponents=((0, 0), (-3, 3))))
-    x = data.draw(signals(graph.num_nodes, batches=False))
-    try:
-        cosine = diffusion_cosine(x, graph.given, graph.weight, t=2.0)
-    except ValueError as error:
-        if not re.search(REFUSED, str(error)):
-            raise
-        return
-    t = torch.tensor(2.0, dtype=torch.float64)
-    y = graph_heat(x.double(), graph.edge_index, graph.exact_weight, t, "sym")
-    i, j = graph.edge_index
-    expected = torch.nn.functional.cosine_similarity(y[i], y[j], eps=1e-150)
-    shortest = float((y.norm(dim=1) / max(float(x.double().norm()), 1e-300)).min())
-    if shortest > 1e-3:
-        assert distance(cosine, expected, 1.0 + expected.norm()) <= 1e-4 / shortest
 
 
 @draws(25)

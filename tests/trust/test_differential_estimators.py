@@ -4,16 +4,14 @@ A few cases in every run, as many as `JSEM_CASES` on demand, see `settings.py`.
 """
 
 import numpy as np
-import pytest
 import scipy.linalg
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 from trust.draws import SEEDS, edge_lists
 from trust.settings import draws
 
-from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
+from jsem_pyg.estimators import HeatDiffusion
 from jsem_pyg.estimators.cluster_tree import TIME, ClusterLevel, ClusterTree
 from jsem_pyg.graph import GraphStructure
 
@@ -36,21 +34,6 @@ def rows(draw, kinds=("apart", "repeated", "collinear", "zeros", "integers")):
     elif kind == "integers":
         return np.ceil(3 * x).astype(np.int64)
     return x.astype(draw(st.sampled_from([np.float32, np.float64])))
-
-
-def handed_over(x, form):
-    if form == "fortran":
-        return np.asfortranarray(x)
-    if form == "strided":
-        wide = np.full((2 * len(x), x.shape[1] + 3), 7, x.dtype)
-        wide[::2, 1:-2] = x
-        return wide[::2, 1:-2]
-    if form == "reversed":
-        return x[::-1].copy()[::-1]
-    return csr_matrix(x) if form == "sparse" else x.tolist() if form == "list" else x
-
-
-FORMS = st.sampled_from(["fortran", "strided", "reversed", "sparse", "list"])
 
 
 def distances(a, b, metric):
@@ -123,71 +106,6 @@ def test_heat_is_the_exponential_of_a_naive_graph(data):
     np.testing.assert_allclose(heat.embedding_, expected[: len(x)], atol=tol * scale)
     found = heat.transform(new.astype(x.dtype))
     np.testing.assert_allclose(found, expected[len(x) :], atol=tol * scale)
-
-
-def made(data):
-    """An estimator of any kind, and the labels that it takes."""
-    metric = data.draw(METRICS)
-    kernels = ["gaussian", "self_tuning", None, *["cosine"][metric == "l2" :]]
-    options = {
-        "n_neighbors": data.draw(st.integers(1, 9)),
-        "metric": metric,
-        "scale": data.draw(st.sampled_from([None, "robust", "standard", "auto"])),
-        "kernel": data.draw(st.sampled_from(kernels)),
-        "t": data.draw(st.sampled_from([0.5, 5.0])),
-        "random_state": 0,
-    }
-    kind = data.draw(st.sampled_from(["heat"] * 3 + ["clusterer", "spreading"]))
-    if kind == "heat":
-        return HeatDiffusion(**options), "embedding_"
-    if kind == "spreading":
-        return DiffusionLabelSpreading(**options), "label_distributions_"
-    return DiffusionClusterer(data.draw(st.integers(1, 3)), **options), "probabilities_"
-
-
-def say(estimator, x):
-    is_heat = isinstance(estimator, HeatDiffusion)
-    return estimator.transform(x) if is_heat else estimator.predict_proba(x)
-
-
-@draws(12)
-@given(st.data())
-def test_laws_of_estimators(data):
-    """Rows alone and in company, twice, and in other forms; fitted rows get what they got."""
-    x, (estimator, attribute) = data.draw(rows()), made(data)
-    y = np.full(len(x), -1)
-    y[:2] = [4, 7]
-    if estimator.metric == "cosine" and (x != 0).any(1).sum() < 3:
-        with pytest.raises(ValueError, match="three rows or more that are not zero"):
-            estimator.fit(x, y)
-        return
-    known = getattr(estimator.fit(x, y), attribute).copy()
-    assert np.isfinite(known).all()
-    found = say(estimator, x)
-    _, first = np.unique(x, axis=0, return_index=True)
-    first = np.sort(first)  # of equal rows the first stands for all
-    assert np.array_equal(found[first], known[first])
-    assert np.array_equal(
-        np.concatenate([say(estimator, row[None]) for row in x[::-1]])[::-1], found
-    )
-    new = x[:3] + x[-3:] * (2 if x.dtype == np.int64 else 0.37)
-    together = say(estimator, np.concatenate([new, x, new]))
-    assert np.array_equal(together[:3], say(estimator, new))
-    assert np.array_equal(together[-3:], np.concatenate([say(estimator, row[None]) for row in new]))
-    assert np.isfinite(together).all()
-    if attribute != "embedding_":
-        np.testing.assert_allclose(together.sum(1), 1, atol=1e-5)
-    if attribute == "probabilities_":
-        assert np.array_equal(estimator.predict(x)[first], estimator.labels_[first])
-        assert set(estimator.labels_) == set(range(estimator.n_clusters_))
-    if attribute == "label_distributions_":
-        assert estimator.transduction_[:2].tolist() == [4, 7]
-        assert np.array_equal(estimator.predict(x)[first], estimator.transduction_[first])
-    form = data.draw(FORMS)
-    if form == "list" and x.dtype == np.float32:
-        form = "strided"  # a list is of float64
-    again = getattr(estimator.fit(handed_over(x, form), y), attribute)
-    assert np.array_equal(again, known)
 
 
 def merges(labels, heat, mass, until):

@@ -3,7 +3,6 @@
 import math
 from itertools import combinations
 
-import numpy as np
 import pytest
 import torch
 from hypergraph_cases import random_hypergraph
@@ -16,8 +15,6 @@ from trust.settings import draws
 
 from jsem_pyg.curvature import (
     forman_curvature,
-    jaccard_overlap,
-    robust_standardize,
 )
 from jsem_pyg.diffusion import hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.evaluation import dirichlet_energy, modularity, partition_scores
@@ -82,15 +79,6 @@ def test_curvature(graph, method):
     )
     actual = forman_curvature(edges, weight, num_nodes, method)
     torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-11)
-
-
-@draws(25)
-@given(simple_graphs())
-def test_overlap(graph):
-    edges, edge_index, weight, num_nodes = graph
-    near = [set(each) for each in neighbours(edge_index, weight, num_nodes)]
-    expected = [len(near[i] & near[j]) / len(near[i] | near[j]) for i, j in edge_index.T.tolist()]
-    assert jaccard_overlap(edges, num_nodes).tolist() == pytest.approx(expected, rel=1e-6)
 
 
 @draws(25)
@@ -237,22 +225,3 @@ def test_neighbours(data):
     assert weight.min() > 0
     assert weight.max() <= 1
     assert (dense[torch.arange(num_points)[:, None], neighbor] > 0).all()
-
-
-@draws(25)
-@given(st.data())
-def test_standardization(data):
-    size, num_groups = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 4))
-    g = generator(data.draw(SEEDS))
-    values = torch.randn(size, generator=g, dtype=torch.float64).mul(3).round(decimals=1)
-    group = torch.randint(num_groups, (size,), generator=g)
-    values = lay_out(values, data.draw(st.sampled_from(["contiguous", "sliced", "strided"])))
-    robust = robust_standardize(values, group)
-    for k in range(num_groups):
-        mine = values[group == k].numpy()
-        if not mine.size:
-            continue
-        deviation = mine - np.median(mine)
-        spread = 1.4826 * np.median(np.abs(deviation)) or 1.2533 * np.mean(np.abs(deviation))
-        expected = deviation / spread if spread > 1e-14 else 0 * deviation
-        assert robust[group == k].numpy() == pytest.approx(expected, abs=1e-9)

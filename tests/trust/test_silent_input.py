@@ -5,12 +5,9 @@ import torch
 from hypergraph_cases import every
 from tiny_graphs import ring
 from torch import nn
-from torch_geometric.data import Data
-from training.training_cases import PlainStub, SmoothingStub, two_clusters
 
-from jsem_pyg.curvature import forman_curvature, robust_standardize
+from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.evaluation import clustering_scores, dirichlet_energy
 from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
@@ -18,8 +15,6 @@ from jsem_pyg.nn import (
     DiffusionClassifier,
     HypergraphChebConv,
 )
-from jsem_pyg.training import fit
-from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 EDGES, N = ring(4)  # columns 01, 12, 23, 30, then reversed
 CONVOLUTIONS = {
@@ -37,11 +32,6 @@ class TestSymmetry:
         with pytest.raises(ValueError, match=r"'edge_weight' to be the same.*2 entries"):
             heat_diffusion(torch.eye(N, dtype=dtype), EDGES, weight)
 
-    def test_curvature_looks_at_them_too(self):
-        weight = torch.tensor([5, 1e6, 1e6, 1e6, 6, 1e6, 1e6, 1e6])
-        with pytest.raises(ValueError, match="'edge_weight' to be the same"):
-            forman_curvature(EDGES, weight)
-
     def test_rounding_beside_a_large_weight_passes(self):
         weight = torch.tensor([1e-3, 1e6, 1e6, 1e6]).repeat(2)
         rounded = weight.clone()
@@ -58,22 +48,6 @@ class TestSymmetry:
             structure.check_flow(x)
         x[4] = -5.0
         structure.check_flow(x)
-
-
-class TestScores:
-    def test_energy_of_asymmetric_weights_and_loops(self):
-        x, weight = torch.eye(N), torch.ones(8)
-        weight[0] = 2
-        with pytest.raises(ValueError, match="'edge_weight' to be the same"):
-            dirichlet_energy(x, EDGES, weight)
-        loops = torch.cat([EDGES, torch.tensor([[1], [1]])], dim=1)
-        with pytest.raises(ValueError, match="'edge_index' without self-loops"):
-            dirichlet_energy(x, loops)
-
-    @pytest.mark.parametrize("seeds", [[True], ["1"]])
-    def test_seeds_are_whole_numbers(self, seeds):
-        with pytest.raises(TypeError, match="'seeds' to be"):
-            clustering_scores(torch.eye(N), torch.tensor([0, 0, 1, 1]), seeds=seeds)
 
 
 @pytest.mark.parametrize(("layer", "options", "edges"), CONVOLUTIONS.values(), ids=CONVOLUTIONS)
@@ -144,56 +118,3 @@ def test_a_refused_graph_leaves_no_trace_in_the_running_means():
     with pytest.raises(ValueError, match="'edge_index' to hold"):
         model(torch.rand(4, 3), EDGES + 1)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-
-
-class TestTransforms:
-    @pytest.mark.parametrize("transform", [FormanCurvature(), EdgeGeometry(["jaccard"])])
-    @pytest.mark.parametrize("rows", [7, 9, 0])
-    def test_edge_attributes_of_another_length(self, transform, rows):
-        data = Data(edge_index=EDGES, edge_attr=torch.ones(rows, 2), num_nodes=N)
-        with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[8, F\].*cat=False"):
-            transform(data)
-
-    def test_cat_false_replaces_them(self):
-        data = Data(edge_index=EDGES, edge_attr=torch.ones(7, 2), num_nodes=N)
-        assert FormanCurvature(cat=False)(data).edge_attr.shape == (8, 1)
-
-    @pytest.mark.parametrize("batch", [torch.zeros(3).long(), torch.zeros(N), [0, 0, 0, 0]])
-    def test_a_batch_that_does_not_fit(self, batch):
-        with pytest.raises((TypeError, ValueError), match="'batch' to"):
-            FormanCurvature()(Data(edge_index=EDGES, batch=batch, num_nodes=N))
-
-
-@pytest.mark.parametrize(
-    ("group", "message"),
-    [
-        (torch.tensor([0, 1]), r"'group' to have shape \[3\]"),
-        (torch.tensor([0.0, 1.0, 1.0]), "'group' to be of integer type"),
-        (torch.tensor([0, -1, 1]), "'group' to hold numbers >= 0"),
-        ([0, 1, 1], "'group' to be a torch.Tensor"),
-    ],
-)
-def test_groups_that_do_not_fit_the_values(group, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        robust_standardize(torch.rand(3), group)
-
-
-class TestTraining:
-    @pytest.mark.parametrize("device", ["nonsense", "cuda:77", "meta", 3.5])
-    def test_devices_that_are_not_there(self, device):
-        for model in (SmoothingStub(), DiffusionClassifier(6, 2)):
-            with pytest.raises((TypeError, ValueError), match="'device' to be"):
-                fit(model, two_clusters(), device=device)
-
-    @pytest.mark.parametrize("extra", [1, -1])
-    def test_labels_of_more_or_fewer_nodes(self, extra):
-        data = two_clusters()
-        data.y = torch.arange(24 + extra) % 2
-        for model in (SmoothingStub(), DiffusionClassifier(6, 2)):
-            with pytest.raises(ValueError, match=r"'data.y' to have shape \[24\]"):
-                fit(model, data, sampler="labels")
-
-    @pytest.mark.parametrize("callbacks", [print, [print, None]])
-    def test_callbacks_are_a_list_of_functions(self, callbacks):
-        with pytest.raises(TypeError, match="'callbacks' to be"):
-            fit(PlainStub(), two_clusters(), callbacks=callbacks)

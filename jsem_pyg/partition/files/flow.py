@@ -22,7 +22,8 @@ from .source import Source
 Array = NDArray[Any]
 
 _READER = GraphReader(size=0)  # it remembers nothing
-_SHORT = 3  # terms: any number of them takes as much memory as these
+_SHORT = 3  # terms
+_OPTIONS = ("degree", "tol", "normalization", "backend")
 _CACHE_LINE = 64  # bytes: kernels work on as many columns at least
 
 
@@ -47,24 +48,26 @@ class ColumnFlow(NamedTuple):
         """Return the fewest columns that are diffused together."""
         return max(1, min(self.channels, _CACHE_LINE // self.dtype.itemsize))
 
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes of a number in the type that is computed in, or in that of the array."""
+        return max(self.dtype.itemsize, self.coefficients.dtype.itemsize)
+
     def diffuse(self, columns: slice, values: Array) -> Array:
         """Diffuse some columns [N, C] -> [S N, C]."""
-        return self._sum(torch.from_numpy(values), self._of(columns))
+        is_shared = self.coefficients.size(-1) == 1
+        coefficients = self.coefficients if is_shared else self.coefficients[..., columns]
+        return self._sum(torch.from_numpy(values), coefficients)
 
-    def try_out(self, count: int) -> None:
-        """Diffuse `count` columns by a few terms, so that their memory can be measured."""
-        x = torch.ones(self.num_nodes, count, dtype=self.dtype)
-        self._sum(x, self._of(slice(0, count))[:_SHORT])
+    def warm_up(self) -> None:
+        """Diffuse a few columns by a few terms, so that all that is prepared once is prepared."""
+        x = torch.zeros(self.num_nodes, self.unit, dtype=self.dtype)
+        self._sum(x, self.coefficients[:_SHORT, :, : self.unit])
 
     def _sum(self, x: Tensor, coefficients: Tensor) -> Array:
         with torch.no_grad():
             out = sum_series(x.to(self.device), self.operator, coefficients)
         return out.reshape(-1, x.size(1)).cpu().numpy()
-
-    def _of(self, columns: slice) -> Tensor:
-        """Select the coefficients of some of the D channels."""
-        is_shared = self.coefficients.size(-1) == 1
-        return self.coefficients if is_shared else self.coefficients[..., columns]
 
 
 def column_flow(
@@ -108,13 +111,10 @@ def column_flow(
     return flow, settings
 
 
-_OPTIONS = ("degree", "tol", "normalization", "backend")
-
-
 def _check_conductance(conductance: Tensor, num_edges: int) -> None:
     check_edge_vector("conductance", conductance, num_edges)
     check_finite("conductance", conductance)
-    if bool(((conductance < 0) | (conductance > 1)).any()):
+    if conductance.numel() and not 0 <= conductance.min() <= conductance.max() <= 1:
         low, high = float(conductance.min()), float(conductance.max())
         raise ValueError(
             f"Expected 'conductance' to lie in [0, 1] (got values from {low} to {high})."

@@ -1,4 +1,4 @@
-"""The array that is diffused: in a `.npy` file, or behind the interface of one."""
+"""The array that is diffused: in a `.npy` file, or or behind slices."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..._checks import check_unmasked, signal_limit
 from ..._files import as_path
@@ -27,28 +28,29 @@ class Source:
     Args:
         source: the path of a `.npy` file, or an array with `shape`, `dtype` and slices: of NumPy,
             mapped, of h5py or zarr.
-
-    Raises:
-        TypeError: if it is neither, or not of floating-point type.
-        ValueError: if it has not two dimensions, or is no `.npy` file, or only a part of one.
-        OSError: if the file cannot be read.
     """
 
     def __init__(self, source: Any) -> None:
         if isinstance(source, str | os.PathLike):
             source = _mapped(as_path("source", source))
-        if not all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
+        elif isinstance(source, Tensor):
+            source = source.detach().cpu().numpy()
+        elif not all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
             raise TypeError(
                 "Expected 'source' to be the path of a .npy file, or an array with 'shape', "
                 f"'dtype' and slices (got {type(source).__name__})."
             )
-        self.shape, self.dtype = _checked(source.shape, source.dtype)
+        dtype, shape = np.dtype(source.dtype), list(source.shape)
+        if dtype.name not in _FLOATS:
+            raise TypeError(f"Expected 'source' to be one of {', '.join(_FLOATS)} (got {dtype}).")
+        if len(shape) != 2:
+            raise ValueError(f"Expected 'source' to have shape [N, D] (got {shape}).")
         check_unmasked("source", source)
+        self.shape, self.dtype = (int(shape[0]), int(shape[1])), dtype.newbyteorder("=")
         self._array, self._pages = source, MappedPages(source)
+        name = self._pages.filename
         #: the file behind it, if it is known and still there
-        self.path = None if self._pages.filename is None else Path(self._pages.filename)
-        if self.path is not None and not self.path.exists():
-            self.path = None
+        self.path = Path(name) if name is not None and os.path.exists(name) else None
         self._opened = self._stamp()
 
     def read(self, rows: slice) -> Array:
@@ -97,13 +99,10 @@ class Source:
 
 def _mapped(path: Path) -> Array:
     """Map the array of a `.npy` file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected 'source' to be a file (got '{path}').")
     try:
         return npy.open_memmap(path, mode="r")
-    except OSError as error:
-        raise type(error)(
-            error.errno,
-            f"Expected 'source' to be a file that can be read (got '{path}': {error.strerror})",
-        ) from error
     except ValueError as error:
         raise ValueError(
             f"Expected 'source' to be a whole .npy file, as numpy.save writes it (got '{path}': "
@@ -111,32 +110,12 @@ def _mapped(path: Path) -> Array:
         ) from error
 
 
-def _checked(shape: Any, stored: Any) -> tuple[tuple[int, int], np.dtype[Any]]:
-    """Return the shape and the type of an array, in the machine's order of bytes."""
-    try:
-        dtype = np.dtype(stored)
-    except TypeError as error:
-        raise TypeError(
-            f"Expected 'source' to have a type of NumPy's (got {stored}). To fix this, pass "
-            "source.numpy() of a tensor."
-        ) from error
-    if dtype.name not in _FLOATS:
-        raise TypeError(f"Expected 'source' to be one of {', '.join(_FLOATS)} (got {dtype}).")
-    if len(shape) != 2:
-        raise ValueError(f"Expected 'source' to have shape [N, D] (got {list(shape)}).")
-    return (int(shape[0]), int(shape[1])), dtype.newbyteorder("=")
-
-
 def _check_values(values: Array, first_row: int) -> None:
     """Raise a ValueError that names the first number that is not finite, or is out of range."""
-    if values.size == 0:
-        return
-    numbers = torch.from_numpy(values)
-    limit = signal_limit(numbers.dtype)
-    low, high = (float(end) for end in torch.aminmax(numbers))
-    if -limit <= low and high <= limit:  # false if either is NaN
-        return
-    row, column = np.argwhere(~(abs(values) <= limit))[0].tolist()
+    limit = signal_limit(torch.from_numpy(values).dtype)
+    if values.size == 0 or -limit <= float(values.min()) <= float(values.max()) <= limit:
+        return  # not if there is NaN
+    row, column = np.argwhere(~(abs(values.astype(np.float64)) <= limit))[0].tolist()
     raise ValueError(
         f"Expected 'source' to be finite and at most {limit:.3g} in size (got "
         f"{values[row, column]} in row {first_row + row}, column {column})."

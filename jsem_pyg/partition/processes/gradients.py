@@ -28,7 +28,6 @@ def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -
         group: Processes of `torch.distributed`; None: all.
 
     Raises:
-        TypeError: If one of them is no tensor.
         RuntimeError: If another process ended or hangs.
 
     Example:

@@ -18,7 +18,6 @@ class Partition:
         halo: [P] int64, how many nodes outside of each block have neighbours in it, if known.
 
     Raises:
-        TypeError: if an argument is no tensor of integers.
         ValueError: if `order` is no permutation, or `ptr` does not rise from 0 to N.
 
     Example:
@@ -34,11 +33,10 @@ class Partition:
     halo: Tensor | None = None
 
     def __post_init__(self) -> None:
-        for name in ("order", "ptr", "halo"):
+        for name in ("order", "ptr"):
             value = getattr(self, name)
-            if value is not None:
-                check_integers(name, value)
-                object.__setattr__(self, name, value.to("cpu", torch.int64))
+            check_integers(name, value)
+            object.__setattr__(self, name, value.to("cpu", torch.int64))
         order, ptr = self.order, self.ptr
         if order.dim() != 1 or not torch.equal(order.sort()[0], torch.arange(order.numel())):
             raise ValueError(
@@ -55,13 +53,6 @@ class Partition:
                 f"Expected 'ptr' to end with the {self.num_nodes} nodes of 'order' "
                 f"(got {int(ptr[-1])})."
             )
-        if self.halo is not None:
-            halo, shape = self.halo, [self.num_parts]
-            if list(halo.shape) != shape or bool(((halo < 0) | (halo > self.num_nodes)).any()):
-                raise ValueError(
-                    f"Expected 'halo' to have the shape {shape}, and to lie between 0 and the "
-                    f"{self.num_nodes} nodes (got {halo.tolist()})."
-                )
 
     @property
     def num_nodes(self) -> int:

@@ -60,7 +60,6 @@ def recursive_partition(
         dtype: the type of the signal, for `max_bytes`.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if both or none of `num_parts` and `max_bytes` are given, a single row does not
             fit `max_bytes`, `method` is none of these or cannot run, the graph is malformed, or
             sizes do not fit.

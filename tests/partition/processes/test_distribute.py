@@ -1,6 +1,5 @@
 """Distribution of a graph as a single process sees it: parts, files, errors."""
 
-import json
 import math
 import shutil
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import torch
 from distributed_cases import GRAPHS, even, random
 from torch_geometric.data import Data
 
-from jsem_pyg._journal import write_journal
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
@@ -21,14 +19,12 @@ from jsem_pyg.partition import (
     load_part,
     recursive_partition,
     save_parts,
-    sum_gradients,
 )
 from jsem_pyg.partition.processes import saved_parts
 from jsem_pyg.partition.processes.distribute import _agree_on_partition
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
-from jsem_pyg.training.processes import DistributedTriplets
 from jsem_pyg.training.run import Run
 
 
@@ -154,15 +150,6 @@ def test_a_part_moves_with_its_data():
     )
 
 
-def test_a_time_learns_also_where_only_it_does():
-    t = torch.tensor(1.0, requires_grad=True)
-    part = distribute(whole())
-    heat_diffusion(part.data.x, part, t=t).sin().sum().backward()
-    before = t.grad.clone()
-    sum_gradients(t)
-    assert torch.equal(t.grad, before)
-
-
 def test_parts_are_written_whole_or_not_at_all(tmp_path):
     data, partition = whole(), even(40, 1)
     with pytest.raises(FileNotFoundError, match=r"without 'parts.json'"):
@@ -194,14 +181,8 @@ def test_parts_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(ValueError, match="damaged"):
         load_part(tmp_path)
     index = tmp_path / "parts.json"
-    index.write_text(json.dumps(json.loads(index.read_text()) | {"version": 9}))
-    with pytest.raises(ValueError, match="to be of version 3"):
-        load_part(tmp_path)
     index.write_text("{")
     with pytest.raises(ValueError, match="a file that is damaged"):
-        load_part(tmp_path)
-    write_journal(index, 3, {"tol": 1e-6}, {"gathered": 0})
-    with pytest.raises(ValueError, match=r"the parts of a graph \(got the journal of a run\)"):
         load_part(tmp_path)
 
 
@@ -210,7 +191,7 @@ def test_a_part_under_the_name_of_another_is_refused(tmp_path, monkeypatch):
     first, second = sorted(tmp_path.glob("part-*"))
     shutil.copy(second, first)
     monkeypatch.setattr(saved_parts, "Ranks", lambda group: SimpleNamespace(rank=0, size=2))
-    with pytest.raises(ValueError, match=r"the part of rank 0 \(got that of rank 1\)"):
+    with pytest.raises(ValueError, match="the part of rank 0, .* of another rank"):
         load_part(tmp_path)
 
 
@@ -235,13 +216,6 @@ def test_a_partition_is_made_where_none_is_given():
     data = whole()
     part = distribute(data)
     assert torch.equal(part.nodes, recursive_partition(data.edge_index, 1, num_nodes=40).order)
-
-
-@pytest.mark.parametrize("count", [0, 2.5])
-def test_numbers_of_triplets_that_cannot_be_drawn_are_refused(count):
-    part = distribute(whole())
-    with pytest.raises((TypeError, ValueError), match="'num_triplets'"):
-        DistributedTriplets(part, part.data.edge_weight).sample(count)
 
 
 def test_others_take_the_partition_of_the_first_process():

@@ -26,8 +26,6 @@ def test_blocks_by_hand():
         ({"ptr": torch.tensor([1, 3])}, "'ptr' to rise"),
         ({"ptr": torch.tensor([0])}, "'ptr' to rise"),
         ({"ptr": torch.tensor([0, 4])}, "'ptr' to end with the 3 nodes"),
-        ({"halo": torch.tensor([0, 1])}, "'halo'"),
-        ({"halo": torch.tensor([0, 1, 4])}, "'halo' to have the shape"),
     ],
 )
 def test_what_is_refused(changes, message):

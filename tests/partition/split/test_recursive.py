@@ -70,14 +70,6 @@ def test_bytes(method):
     assert recursive_partition(structure, max_bytes=10**9, method=method).num_parts == 1
 
 
-def test_a_working_set_by_hand():
-    """A path of four nodes, in halves: two rows, one of halo and three slots each."""
-    path, _ = undirected([(0, 1), (1, 2), (2, 3)], 4)
-    part = torch.tensor([0, 0, 1, 1])
-    needed = (5 * 2 + 2 * 1) * 3 * 8 + 3 * (4 + 2 * 8) + 2 * 8
-    assert working_sets(GraphStructure(path, 4), part, 2, 3, 8).tolist() == [needed, needed]
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_graph_of_two_parts_is_split_between_them(method):
     partition = recursive_partition(two_parts()[0], 2, method=method, num_nodes=6)
@@ -106,21 +98,6 @@ def test_a_hub_fills_a_block_and_no_more(method):
     sizes = recursive_partition(edge_index, 8, method=method).ptr.diff()
     assert (sizes < 20).sum() <= 1
     assert sizes.max() <= 0.4 * 2501
-
-
-def test_a_hub_that_needs_much_memory_splits_no_other_block():
-    edge_index, num_nodes = star(2000)
-    least = int(working_sets(GraphStructure(edge_index, num_nodes), *hub_alone(), 16, 4)[0])
-    found = recursive_partition(edge_index, max_bytes=least)
-    assert found.num_parts < 30
-    with pytest.raises(ValueError, match=f"but node 0 takes {least}"):
-        recursive_partition(edge_index, max_bytes=least - 1)
-
-
-def hub_alone():
-    part = torch.ones(2001, dtype=torch.int64)
-    part[0] = 0
-    return part, 2
 
 
 @pytest.mark.parametrize("method", METHODS)
