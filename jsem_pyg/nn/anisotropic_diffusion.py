@@ -201,7 +201,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         return LearnedTimes(self.time.raw, self.time.start, self.time.rate, self._time_bound)
 
     def confirms(self, times: LayerTimes) -> bool:
-        """Return True if the times have the bound that was guessed; if not, the next guess is right.
+        """Return True if the times have the bound that was guessed; else the next guess is right.
 
         The host waits for the times here, while the GPU goes on with the work after them.
         """
