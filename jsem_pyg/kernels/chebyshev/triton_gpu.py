@@ -181,6 +181,7 @@ class _Call:
             "num_channels": num_channels,
             "num_rows": num_rows,
             "num_columns": num_columns,
+            "num_slots": operator.csr.num_slots,
             "PER_CHANNEL": num_channels > 1,
             "HAS_DIAGONAL": values.numel() > operator.csr.num_slots,
             "EDGES": _EDGES,
@@ -202,7 +203,7 @@ def _weight(coefficient, scale, lanes, inside, num_channels, PER_CHANNEL: tl.con
 @triton.jit
 def _step_kernel(
     order, rowptr, col, values, term, before, target, out, coefficient,
-    num_scales, num_channels, num_rows, num_columns,
+    num_scales, num_channels, num_rows, num_columns, num_slots,
     IS_FIRST: tl.constexpr, PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr,
     EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -213,6 +214,10 @@ def _step_kernel(
     inside = lanes < num_columns
     here = row * num_columns + lanes
     total = tl.zeros([BLOCK], dtype=out.dtype.element_ty)
+    if HAS_DIAGONAL:
+        loop = tl.load(values + num_slots + row)
+        own = lanes < tl.where(loop != 0.0, num_columns, 0)  # nothing is read where there is none
+        total += loop * tl.load(term + here, mask=own, other=0.0).to(total.dtype)
     for edge in range(start, stop, EDGES):
         edges = edge + tl.arange(0, EDGES)  # [EDGES]
         real = edges < stop
@@ -222,10 +227,6 @@ def _step_kernel(
         both = real[:, None] & inside[None, :]
         gathered = tl.load(term + there, mask=both, other=0.0).to(total.dtype)
         total += tl.sum(value[:, None] * gathered, axis=0)
-    if HAS_DIAGONAL:
-        loop = tl.load(values + tl.load(rowptr + num_rows) + row)
-        own = lanes < tl.where(loop != 0.0, num_columns, 0)  # nothing is read where there is none
-        total += loop * tl.load(term + here, mask=own, other=0.0).to(total.dtype)
     earlier = tl.load(before + here, mask=inside, other=0.0).to(total.dtype)  # T_0 at first
     if not IS_FIRST:
         total = 2 * total - earlier
@@ -257,7 +258,7 @@ def _weighed(
 @triton.jit
 def _step_back_kernel(
     order, rowptr, col, values, b, b_next, t, t_next, t_out, grad, grad_values, coefficient,
-    slopes, slopes_of_last, num_scales, num_channels, num_rows, num_columns,
+    slopes, slopes_of_last, num_scales, num_channels, num_rows, num_columns, num_slots,
     IS_FIRST: tl.constexpr, IS_LAST: tl.constexpr, HAS_SLOPES: tl.constexpr,
     PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr,
     EDGES: tl.constexpr, BLOCK: tl.constexpr,
@@ -265,7 +266,6 @@ def _step_back_kernel(
     """Take the step from k + 1 to k; the first, from K, reads B_K = c_K G off the gradient."""
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
-    num_slots = tl.load(rowptr + num_rows)
     size = tl.num_programs(0).to(tl.int64) * num_columns  # of a scale
     twice = 1.0 if IS_LAST else 2.0  # of S B_1, and of the gradient that B_1 and T_0 make
     real_type = grad_values.dtype.element_ty
@@ -287,6 +287,14 @@ def _step_back_kernel(
         own_b = tl.load(b + here, mask=inside, other=0.0).to(real_type)
     total_b = tl.zeros([BLOCK], dtype=real_type)
     total_t = tl.zeros([BLOCK], dtype=real_type)
+    if HAS_DIAGONAL:
+        loop = tl.load(values + num_slots + row)
+        total_b += loop * own_b
+        total_t += loop * own_t
+        of_loop = twice * tl.sum(own_b * own_t, axis=0)
+        if not IS_FIRST:
+            of_loop += tl.load(grad_values + num_slots + row)
+        tl.store(grad_values + num_slots + row, of_loop)
     for edge in range(start, stop, EDGES):
         edges = edge + tl.arange(0, EDGES)  # [EDGES]
         real = edges < stop
@@ -308,14 +316,6 @@ def _step_back_kernel(
         if not IS_FIRST:
             product += tl.load(grad_values + edges, mask=real, other=0.0)
         tl.store(grad_values + edges, product, mask=real)
-    if HAS_DIAGONAL:
-        loop = tl.load(values + num_slots + row)
-        total_b += loop * own_b
-        total_t += loop * own_t
-        product = twice * tl.sum(own_b * own_t, axis=0)
-        if not IS_FIRST:
-            product += tl.load(grad_values + num_slots + row)
-        tl.store(grad_values + num_slots + row, product)
     total_b = twice * total_b
     if not IS_FIRST:
         total_b -= tl.load(b_next + here, mask=inside, other=0.0).to(real_type)
