@@ -249,7 +249,7 @@ RUNS = [
     Run(
         "benchmarks/alignment",
         "--one-process --repeats 1 --splits 1 --peer-points 10 --sizes 300x350 --points 200 "
-        "--ways Geo gromov balanced semirelaxed POT torchgw",
+        "--ways Geo gromov POT torchgw",
         lambda table: [
             float(table.set_index("way")["abs. rho"]["GeodesicCost"]) > 0.99,
             float(table.set_index("way")["P@1"]["gromov_wasserstein"]) > 0.9,
@@ -258,8 +258,7 @@ RUNS = [
     ),
     Run(
         "benchmarks/alignment",
-        "--one-process --repeats 1 --splits 1 --cases spiral missing --sizes 60x70 --points 120 "
-        "--ways POT",
+        "--one-process --repeats 1 --splits 1 --cases spiral --sizes 60x70 --points 120 --ways POT",
         lambda table: [table["marginals off by"][0] < 1e-9, *(table["CPU s"] > 0)],
         needs=("ot",),
     ),
@@ -386,6 +385,14 @@ RUNS = [
             slow=bool(more),
         )
         for more in ("", "tv open grid other")
+    ),
+    Run(
+        "hetero_labels",
+        "",
+        lambda table: (
+            by_way(table, "way", "Macro-F1")["learned"]
+            > by_way(table, "way", "Macro-F1")["all relations alike"] + 5
+        ),
     ),
     Run(
         "denoising_signals",
@@ -659,6 +666,25 @@ def tiny_encoder(folder, words):
     model = SentenceTransformer(modules=[bert, models.Pooling(16)], device="cpu")
     model.save_pretrained(str(folder / "encoder"))
     return folder / "encoder"
+
+
+def test_learned_roads_are_better_than_roads_that_conduct_alike(monkeypatch, tmp_path):
+    example = load("road_sensors", monkeypatch)
+    for name in [name for name in example.METHODS if "Matern" in name or "D - W" in name]:
+        monkeypatch.delitem(example.METHODS, name)
+    table = example.main(["--splits", "1", "--output", str(tmp_path)])["RMSE"]["mean"]
+    assert table["heat, learned conductance"] < 0.5 * table["heat, every edge alike"]
+    assert table["heat, learned conductance"] < 0.5 * table["kriging on the map"]
+    assert (tmp_path / "road_sensors.png").stat().st_size > 10_000
+    assert len(pd.read_csv(tmp_path / "road_sensors.csv")) == len(example.METHODS)
+
+
+def test_a_made_up_brain_is_read_from_its_wiring(monkeypatch):
+    example = load("brain_networks", monkeypatch)
+    monkeypatch.setattr(example, "TIMES", [2.0])
+    table = example.main(["--seeds", "1", "--epochs", "60"])
+    alike, learned = (table[name].xs("mean").mean() for name in table)
+    assert learned > alike + 0.02
 
 
 @pytest.mark.slow

@@ -60,8 +60,7 @@ def align(
         key_added: see above.
         random_state: a seed.
         copy: return copies of both, in place of None.
-        **options: of :func:`~jsem_pyg.transport.gromov_wasserstein`, such as `epsilon`, or
-            ``marginals="unbalanced"`` where a kind of cell is missing on one side.
+        **options: of :func:`~jsem_pyg.transport.gromov_wasserstein`, such as `epsilon`.
 
     Raises:
         ValueError: if genes are to be compared and none is shared.

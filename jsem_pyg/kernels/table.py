@@ -234,8 +234,7 @@ EDGES = _family(
 SINKHORN = _family(
     "sinkhorn",
     {
-        "reference": ("reference", no_obstacle, "the whole table, any device"),
-        "torch": ("torch_tiles", no_obstacle, "tiles of the table, any device"),
+        "torch": ("torch_rows", no_obstacle, "tiles of the table, any device"),
         "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
         "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
     },

@@ -125,6 +125,7 @@ def _checked(out: Tensor, num_edges: int | None) -> Tensor:
         if low < 0 or high > 1 + 1e-6:
             raise ValueError(
                 f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "
-                f"{high:.4g}). To fix this, end it with torch.nn.Sigmoid()."
+                f"{high:.4g}). To fix this, end it with torch.nn.Sigmoid(); the scale belongs into "
+                "the time 't', or into 'edge_weight'."
             )
     return out.clamp(min=FLOOR)

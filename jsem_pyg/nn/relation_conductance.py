@@ -55,14 +55,25 @@ class RelationConductance(Module):
 
 
 class Relations(dict[str, float]):
-    """The conductance of each relation, by its name; prints as a table."""
+    """The conductance of each relation, by its name; prints as a table.
 
-    def __init__(self, names: Iterable[object], conductance: Tensor) -> None:
-        words = (" ".join(each) if isinstance(each, tuple) else str(each) for each in names)
+    Attributes:
+        error: the standard error of each conductance, by the name of its relation, if known.
+    """
+
+    def __init__(
+        self, names: Iterable[object], conductance: Tensor, error: Tensor | None = None
+    ) -> None:
+        words = [" ".join(each) if isinstance(each, tuple) else str(each) for each in names]
         super().__init__(zip(words, conductance.tolist(), strict=True))
+        self.error: dict[str, float] = {}
+        if error is not None:
+            self.error = dict(zip(words, error.tolist(), strict=True))
 
     def __repr__(self) -> str:
         width = max(map(len, ("relation", *self)))
-        lines = [f"{'relation':<{width}}  conductance"]
-        lines += [f"{name:<{width}}  {value:11.3f}" for name, value in self.items()]
+        lines = [f"{'relation':<{width}}  conductance" + ("  error" if self.error else "")]
+        for name, value in self.items():
+            error = f"  {self.error[name]:5.3f}" if self.error else ""
+            lines.append(f"{name:<{width}}  {value:11.3f}{error}")
         return "\n".join(lines)

@@ -110,15 +110,16 @@ def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
 
 def _fitted_graph(data: Any, clusterer: DiffusionClusterer) -> Data:
     """Return the graph that the clusterer made of its points."""
-    x = torch.from_numpy(clusterer.points_)
-    given = np.shape(data.x if isinstance(data, Data) else data)
-    if given[:1] != (len(x),):
+    given = data.x if isinstance(data, Data) else data
+    given = given.detach().cpu() if isinstance(given, Tensor) else given
+    if not clusterer.was_fitted_to(given):
         raise ValueError(
-            f"Expected 'data' to hold the {len(x)} points that the clusterer was fitted to, in "
-            f"their order (got shape {list(given)})."
+            "Expected 'data' to hold the points that the clusterer was fitted to, in their order "
+            f"(got others, of shape {list(np.shape(given))}). To fix this, fit a clusterer to "
+            "these, or pass Findings of your own."
         )
     return Data(
-        x=x,
+        x=torch.from_numpy(clusterer.points_),
         edge_index=torch.from_numpy(clusterer.edge_index_),
         edge_weight=torch.from_numpy(clusterer.edge_weight_),
         y=data.get("y") if isinstance(data, Data) else None,

@@ -4,8 +4,9 @@
 clusters, and then from its own diffused probabilities. Any other model is trained by triplets, in a
 loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph alone,
 `LabelTriplets` from labels), passes once over the whole graph, compares the triplets' features
-(`TripletLoss`) and makes one step; `PruneEdges` drops edges of low conductance on the way. Both
-return a `FitResult` and write no file unless given a path. Two functions for a few labels have no
+(`TripletLoss`) and makes one step; `PruneEdges` drops edges of low conductance on the way. With
+``loss="signal"`` the same loop compares the model's output with signals `data.y`. All return a
+`FitResult` and write no file unless given a path. Two functions for a few labels have no
 model: `classify_by_heat` fits a logistic regression to features that were diffused once, and
 `propagate_labels` spreads the labels along edges whose conductance it learns.
 """

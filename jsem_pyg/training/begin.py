@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,16 @@ from .prune_edges import PruneEdges, diffusion_layers
 from .run import Run
 from .samplers import GraphTriplets, LabelTriplets
 from .seeds import Purpose, derive_generator
+from .signals import read_signals
 from .training_graph import TrainingGraph
-from .triplets import Loss, TripletLoss, TripletSampler
+from .triplets import Loss, TripletBatches, TripletLoss, TripletSampler
 
 
 @dataclass(frozen=True)
-class TripletOptions:
-    """The options of training by triplets; see `fit`."""
+class LoopOptions:
+    """The options of every training in epochs; see `fit`."""
 
     lr: float = 0.01
-    batch_size: int = 4096
-    margin: float = 0.5
-    sketch_dim: int | None = None
     patience: int | None = None
     checkpoint: Any = None
     checkpoint_every: int = 10
@@ -42,8 +40,6 @@ class TripletOptions:
 
     def __post_init__(self) -> None:
         check_positive("lr", self.lr)
-        check_positive("margin", self.margin)
-        check_positive_int("batch_size", self.batch_size)
         check_positive_int("checkpoint_every", self.checkpoint_every)
         if self.patience is not None:
             check_positive_int("patience", self.patience)
@@ -65,32 +61,72 @@ class TripletOptions:
                 )
 
 
+@dataclass(frozen=True)
+class TripletOptions(LoopOptions):
+    """The options of training by triplets; see `fit`."""
+
+    batch_size: int = 4096
+    margin: float = 0.5
+    sketch_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("margin", self.margin)
+        check_positive_int("batch_size", self.batch_size)
+
+
+@dataclass(frozen=True)
+class SignalOptions(LoopOptions):
+    """The options of training on signals; see `fit`."""
+
+    lr: float = 0.05
+    patience: int | None = 30
+    mask: Any = None
+    times: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.times is not None and self.checkpoint is not None:
+            raise ValueError(
+                "Expected 'checkpoint' to be left out with 'times', from which several runs start "
+                f"(got {self.checkpoint!r})."
+            )
+
+
 def begin_run(
     model: nn.Module,
     graph: TrainingGraph,
     loss: str | Loss,
     sampler: str | TripletSampler,
     seed: int,
-    options: TripletOptions,
+    options: TripletOptions | SignalOptions,
 ) -> Run:
     """Make a run before its first epoch; what cannot be trained is refused here."""
     check_call(model, graph)
-    criterion = _read_loss(loss, options.margin)
-    if isinstance(criterion, nn.Module):
-        criterion.to(graph.x.device)
-    triplets = _read_sampler(sampler, graph)
+    shared = graph.edge_index if isinstance(graph.edge_index, DistributedGraph) else None
+    seen, device = graph, graph.x.device
+    if isinstance(options, SignalOptions):
+        criterion: Any = read_signals(graph, options.mask, sampler, seed)
+        share, batches = criterion, criterion
+    else:
+        criterion = share = _read_loss(loss, options.margin)
+        if isinstance(criterion, nn.Module):
+            criterion.to(device)
+        triplets = _read_sampler(sampler, graph)
+        batches = TripletBatches(triplets, options.batch_size, seed, device)
+        if shared is not None:
+            share = SharedLoss(criterion, shared, options.batch_size)
+        if options.sketch_dim is not None:
+            seen = _sketch(model, graph, options.sketch_dim, seed)
     if any(isinstance(callback, PruneEdges) for callback in options.callbacks):
         diffusion_layers(model)
         graph.whole_edge_index()
-    shared = graph.edge_index if isinstance(graph.edge_index, DistributedGraph) else None
     run = Run(
         model,
-        graph if options.sketch_dim is None else _sketch(model, graph, options.sketch_dim, seed),
-        triplets,
-        criterion if shared is None else SharedLoss(criterion, shared, options.batch_size),
-        _make_optimizer(model, options.lr, graph.x.device),
-        options.batch_size,
-        seed,
+        seen,
+        batches,
+        share,
+        _make_optimizer(model, options.lr, device),
         None if shared is None else shared.ranks,
     )
     run.copy_weights()
@@ -139,6 +175,12 @@ def _read_loss(loss: str | Loss, margin: float) -> Loss:
         raise ValueError(
             f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "
             "'model' are trained. To fix this error, move them into the model or freeze them."
+        )
+    if getattr(loss, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss"):
+        raise TypeError(
+            f"Expected 'loss' to be a function of (z, triplets) (got {loss}, which compares two "
+            "tensors). To fix this error, pass loss='signal', which compares the model's output "
+            "with data.y by the mean squared error."
         )
     return loss
 
@@ -205,10 +247,11 @@ def _read_file(checkpoint: Any, model: nn.Module) -> Path:
 
 
 def _settings(
-    graph: TrainingGraph, sampler: object, loss: Loss, options: TripletOptions
+    graph: TrainingGraph, sampler: object, loss: Loss, options: LoopOptions
 ) -> dict[str, Any]:
     """Collect what must not change when a run is resumed, by name."""
-    names = ("lr", "batch_size", "margin", "sketch_dim", "patience")
+    every = ("checkpoint", "checkpoint_every", "resume", "callbacks")
+    names = [each.name for each in fields(options) if each.name not in every]
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
     for name, value in {"sampler": sampler, "loss": loss}.items():
         settings[name] = value

@@ -1,10 +1,10 @@
-"""Train a model: the loop over epochs, for training by triplets."""
+"""Train a model: the loop over epochs, for training by triplets and on signals."""
 
 import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,18 +19,21 @@ from .._checks import (
 )
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
-from .begin import TripletOptions, begin_run
+from .begin import SignalOptions, TripletOptions, begin_run
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
 from .self_training import ROUNDS, self_train
+from .signals import fit_from_times
 from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 from .triplets import Loss, TripletSampler
 from .watching import check_numbers, epoch_bar, mean_time, warn_of_stuck_conductances
 
-EPOCHS = 100
-_TAKES = {
-    "self-training": ("labels", "times"),
-    "training by triplets": tuple(sorted(each.name for each in dataclasses.fields(TripletOptions))),
+_ITSELF, _TRIPLETS, _SIGNALS = "self-training", "training by triplets", "training on signals"
+EPOCHS = {_TRIPLETS: 100, _SIGNALS: 300}
+_OPTIONS = {_TRIPLETS: TripletOptions, _SIGNALS: SignalOptions}
+_TAKES = {_ITSELF: ("labels", "times")} | {
+    way: tuple(sorted(each.name for each in dataclasses.fields(options)))
+    for way, options in _OPTIONS.items()
 }
 
 
@@ -39,7 +42,7 @@ def fit(
     model: nn.Module,
     data: Data,
     *,
-    loss: Literal["auto", "self_training", "triplet"] | Loss = "auto",
+    loss: Literal["auto", "self_training", "signal", "triplet"] | Loss = "auto",
     sampler: Literal["graph", "labels"] | TripletSampler = "graph",
     epochs: int | None = None,
     device: torch.device | str | None = None,
@@ -47,7 +50,7 @@ def fit(
     progress: bool = True,
     **options: Any,
 ) -> FitResult:
-    r"""Train a graph model, without labels or with few.
+    r"""Train a graph model: without labels, with few, or on signals.
 
     A :class:`~jsem_pyg.nn.DiffusionClassifier` trains itself: it learns from clusters of the
     diffused features, and then from its own diffused probabilities. Features are centred and rows
@@ -56,8 +59,12 @@ def fit(
 
     Any other model is trained by triplets of nodes, so that nodes which are alike come to lie
     together. An epoch draws triplets, passes once forward over the whole graph and once backward,
-    and makes one step of Adam. The model is called as `model(x, edge_index)`, with `edge_weight`
-    and `edge_attr` by name if `data` has them.
+    and makes one step of Adam. The model is called as `model(x, edge_index)`, with `edge_weight`,
+    `edge_attr` and `edge_type` by name if `data` has them.
+
+    With ``loss="signal"`` any model learns to turn the signals `data.x` into the signals `data.y`
+    [N, S], such as S snapshots of a network a while later: the loss is the mean squared error on
+    the known entries. Nodes that are held out give the validation loss.
 
     All randomness follows from `seed` and the number of the epoch: the caller's generators are
     neither read nor changed, and a run that was killed and resumed ends with the same weights as
@@ -82,16 +89,17 @@ def fit(
             yet gets that of the labels, or else the result of
             :func:`~jsem_pyg.training.choose_num_classes`.
         data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
-            `edge_weight` [E] and, for triplets, `edge_attr` [E, edge_dim]. It is not changed.
-        loss: "self_training"; "triplet" (see :class:`~jsem_pyg.training.TripletLoss`); a function
-            of (z, triplets) to a scalar, z being the model's output; or "auto": "self_training" for
-            a `DiffusionClassifier`, else "triplet".
+            `edge_weight` [E] and, but for self-training, `edge_attr` [E, edge_dim]. It is not
+            changed.
+        loss: "self_training"; "triplet" (see :class:`~jsem_pyg.training.TripletLoss`); "signal",
+            for `data.y` [N] or [N, S]; a function of (z, triplets) to a scalar, z being the model's
+            output; or "auto": "self_training" for a `DiffusionClassifier`, else "triplet".
         sampler: "graph", which needs no labels (see :class:`~jsem_pyg.training.GraphTriplets`);
             "labels", for `data.y` on `data.train_mask`, or everywhere if there is no mask (see
             :class:`~jsem_pyg.training.LabelTriplets`); or, for triplets, an object with
             `sample(num_triplets, generator)`.
-        epochs: Number of epochs, those before a resume included: 100 if omitted, or 4 rounds of
-            self-training, each of which solves for the classifier anew.
+        epochs: Number of epochs, those before a resume included: 100 if omitted, 300 on signals, or
+            4 rounds of self-training, each of which solves for the classifier anew.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: A non-negative number that fixes all randomness.
         progress: Show a bar where there is a terminal; self-training is too short for one.
@@ -101,17 +109,29 @@ def fit(
               Probabilities diffuse for the chosen time, or half of it.
             - `labels`: [N] known classes in [0, C), -1 where unknown, in place of `data.y`.
 
+            Of signals:
+
+            - `mask`: [N] nodes or [N, S] entries where `data.y` is known; others are not read.
+              `data.train_mask` if omitted, or all. `data.val_mask` names those that are held out; a
+              tenth of the known nodes are drawn if there is none.
+            - `times`: diffusion times to start from. The training with the lowest validation loss
+              is kept. The model's own if omitted.
+
             Of triplets:
 
-            - `lr`: learning rate of Adam, 0.01.
             - `batch_size`: number of triplets an epoch, 4096.
             - `margin`: margin of the "triplet" loss, a distance on the unit sphere, 0.5.
             - `sketch_dim`: number of channels to train on, less than D; all if omitted. Needs an
               `AnisotropicDiffusion` that treats all channels alike.
+
+            Of both:
+
+            - `lr`: learning rate of Adam, 0.01 for triplets and 0.05 for signals.
             - `patience`: stop after this many epochs without a lower validation loss, and give back
-              the weights that had the lowest. The validation loss is that of fixed triplets in the
-              epoch's own forward pass: it belongs to the weights with which the epoch began, and
-              those after the very last step are never compared.
+              the weights that had the lowest; 30 for signals. The validation loss is that of fixed
+              triplets, or of nodes held out, in the epoch's own forward pass: it belongs to the
+              weights with which the epoch began, and those after the very last step are never
+              compared.
             - `checkpoint`: file to keep the run in, replaced whole (a safetensors file, of which
               nothing can be executed); nothing is written if omitted.
             - `checkpoint_every`: epochs between two writes, 10. The end of a run is always written.
@@ -155,28 +175,32 @@ def fit(
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    if _trains_itself(model, loss):
-        _check_names(options, "self-training")
-        graph = prepare_graph(data, device)
+    way = _choose_way(model, loss)
+    _check_names(options, way)
+    graph = prepare_graph(data, device)
+    if way == _ITSELF:
+        assert isinstance(model, DiffusionClassifier)
         options["labels"] = _read_labels(graph, sampler, options.get("labels"), model.num_classes)
         with _modes_kept(model), restored(model):
             return self_train(model, graph, rounds=epochs or ROUNDS, seed=seed, **options)
 
-    _check_names(options, "training by triplets")
-    graph, chosen, epochs = prepare_graph(data, device), TripletOptions(**options), epochs or EPOCHS
+    chosen, epochs = _OPTIONS[way](**options), epochs or EPOCHS[way]
+    if times := options.pop("times", None):
+        again = {"loss": loss, "epochs": epochs, "seed": seed, "progress": progress} | options
+        return fit_from_times(model, times, lambda: fit(model, graph, **again))
     run = begin_run(model, graph, loss, sampler, seed, chosen)
     if chosen.resume:
         run.load(epochs)
-    validation, stop = run.draw(Purpose.VALIDATION), False
+    validation, stop = run.batches.draw(Purpose.VALIDATION), False
     with _modes_kept(model), epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
         model.train()
         while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
-            triplets = run.draw(Purpose.TRIPLETS, epoch)
+            batch = run.batches.draw(Purpose.TRIPLETS, epoch)
             run.optimizer.zero_grad()
             with torch.enable_grad(), seeded_rng(graph.x.device, seed, Purpose.MODEL, epoch):
                 z = run.graph.forward(model)
-                share = run.loss(z, triplets)
+                share = run.loss(z, batch)
                 share.backward()
                 with torch.no_grad():
                     val_loss = run.total(run.loss(z, validation))
@@ -199,19 +223,21 @@ def fit(
     return run.finish(epochs)
 
 
-def _trains_itself(model: nn.Module, loss: str | Loss) -> TypeGuard[DiffusionClassifier]:
-    """Return True for self-training, which a `DiffusionClassifier` does by default."""
+def _choose_way(model: nn.Module, loss: str | Loss) -> str:
+    """Return the way of training: a `DiffusionClassifier` trains itself by default."""
     check_instance("model", model, nn.Module, "a torch.nn.Module")
     if not isinstance(loss, str):
-        return False
-    check_choice("loss", loss, ("auto", "self_training", "triplet"))
+        return _TRIPLETS
+    check_choice("loss", loss, ("auto", "self_training", "signal", "triplet"))
     is_classifier = isinstance(model, DiffusionClassifier)
     if loss == "self_training" and not is_classifier:
         raise TypeError(
             "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
             f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
         )
-    return is_classifier and loss != "triplet"
+    if loss == "auto":
+        return _ITSELF if is_classifier else _TRIPLETS
+    return {"self_training": _ITSELF, "signal": _SIGNALS, "triplet": _TRIPLETS}[loss]
 
 
 def _check_names(options: dict[str, Any], way: str) -> None:

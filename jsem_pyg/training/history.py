@@ -20,8 +20,8 @@ class EpochRow(NamedTuple):
     """One epoch. The losses and t belong to the weights with which the epoch began."""
 
     epoch: int  #: from 1
-    loss: float  #: on this epoch's triplets
-    val_loss: float  #: on the fixed validation triplets
+    loss: float  #: on this epoch's triplets, or on the entries of signals to learn from
+    val_loss: float  #: on the fixed validation triplets, or on the nodes held out
     t: float | None  #: mean diffusion time, None if the model has none
     seconds: float  #: wall-clock time of the epoch
 

@@ -2,21 +2,23 @@ r"""Label propagation along edges whose conductance is learned from labels that 
 
 1. Half of the labels of each class are sources, which diffuse over the graph.
 2. The cross-entropy of the other half, which was held out, trains the time, the sharpness of the
-   result and the conductance, by gradients through the exact diffusion.
-3. This is repeated for several draws of the half. In the end all labels are sources.
+   result and the conductances, by gradients through the exact diffusion.
+3. Several draws of the half (folds) train at once. In the end all labels are sources.
 """
 
-import itertools
+import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, Parameter
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from .._checks import (
     check_choice,
+    check_edge_type,
     check_edge_vector,
     check_instance,
     check_nonnegative_int,
@@ -26,34 +28,42 @@ from .._checks import (
 from .._precision import without_autocast
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from ..graph.read_data import check_data, read_data
+from ..graph.read_data import read_data
+from ..graph.relations import merge_reverse, read_hetero_data
 from ..nn import MLPConductance, SigmoidConductance
+from ..nn.conductance import as_columns
+from ..nn.relation_conductance import RelationConductance, Relations
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
 
-_RATE = 0.05  # of time and sharpness
+_RATE = 0.3  # of time, sharpness and relations; chosen on DBLP without the nodes of its test sets
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
+_COLUMNS = 64  # folds that diffuse together have that many columns, for memory's sake
+_REFITS = 5  # steps of L-BFGS from the learned conductances to those that a fold alone prefers
 _FORMS = {"sigmoid": SigmoidConductance, "mlp": MLPConductance}
 
 
 class PropagatedLabels(NamedTuple):
-    """Class probabilities of all nodes, and the conductance along which they were found."""
+    """Class probabilities of nodes, and the conductances along which they were found."""
 
     probabilities: Tensor  #: [N, C]; one or zero where a label is known
     conductance: Tensor  #: [E] in [0, 1], in the order of `edge_index`
     t: float  #: diffusion time of the labels
+    relations: Relations | None  #: conductance of each relation, with its standard error
+    of_types: dict[str, Tensor]  #: [N, C] for every node type of a `HeteroData`
 
 
 @torch.inference_mode(False)
 @without_autocast
 def propagate_labels(
-    data: Data,
+    data: Data | HeteroData,
     labels: Tensor,
+    target: str | None = None,
     *,
     conductance: str | Module = "sigmoid",
-    t: float = 5.0,
-    lr: float = 0.05,
-    steps: int = 60,
+    t: float | Sequence[float] = (5.0,),
+    lr: float = 0.1,
+    steps: int = 30,
     folds: int = 6,
     seed: int = 0,
 ) -> PropagatedLabels:
@@ -64,11 +74,22 @@ def propagate_labels(
         e^{-t \mathbf{L}_{\theta}} \mathbf{S} + 10^{-6} \right) \right)
 
     where a column of :math:`\mathbf{S}` shares one unit of heat among the labelled nodes of a
-    class. Learned are :math:`t`, :math:`\beta` and the conductance :math:`\theta`, each from the
-    labels that are not among the sources. The conductance is a function of `data.edge_attr`, such
-    as the columns of :class:`~jsem_pyg.transforms.FormanCurvature` and
-    :class:`~jsem_pyg.transforms.EdgeGeometry`, which are standardised. Without edge features all
-    edges conduct alike, and the time and :math:`\beta` are learned.
+    class; a node with twice as many edges has half the share. Learned are :math:`t`,
+    :math:`\beta` and the conductances :math:`\theta`, from the labels that are not among the
+    sources. An edge conducts by
+
+    - its relation: every relation in `data.edge_type`, or edge type of a `HeteroData`, has a
+      conductance. Only their ratios count, so that the largest is 1. The types (a, r, b) and
+      (b, rev_r, a) are one relation;
+    - its features `data.edge_attr`, such as the columns of
+      :class:`~jsem_pyg.transforms.FormanCurvature` and
+      :class:`~jsem_pyg.transforms.EdgeGeometry`, which are standardised.
+
+    With both, the two are multiplied; with neither, all edges conduct alike. The standard error of
+    a relation's conductance says how far the folds agree: starting from the learned values, the
+    conductances are fitted to each fold alone, at the learned time; the error is the standard
+    deviation of these fits by the square root of their number. Folds share labels, so it does not
+    contain how much other labels would change the result.
 
     Features of nodes are not used: if there are any, compare with :func:`classify_by_heat` and with
     a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use the same edges, if their
@@ -79,25 +100,35 @@ def propagate_labels(
     can then call on other graphs: here nothing is left to call, and the labels are an argument.
 
     Args:
-        data: A graph with `edge_index` [2, E], both directions, and optionally `edge_weight` [E]
-            and `edge_attr` [E, F]. It is not changed, and labels in it are not used.
-        labels: [N] known classes in [0, C), -1 where unknown; some class has two at least.
-        conductance: "sigmoid" (:class:`~jsem_pyg.nn.SigmoidConductance`), "mlp"
+        data: A graph with `edge_index` [2, E], both directions, and optionally `edge_weight` [E],
+            `edge_attr` [E, F] and `edge_type` [E] in [0, R); or a `HeteroData`, whose edge types
+            may have `edge_weight`, in one direction or both. It is not changed, and labels in it
+            are not used.
+        labels: [N] known classes in [0, C), -1 where unknown; some class has two at least. For a
+            `HeteroData`, N is the number of nodes of the type `target`.
+        target: The node type that has the labels, for a `HeteroData`.
+        conductance: How edge features conduct: "sigmoid"
+            (:class:`~jsem_pyg.nn.SigmoidConductance`), "mlp"
             (:class:`~jsem_pyg.nn.MLPConductance`), or a module that maps `edge_attr` to [E] in
             [0, 1]; it is trained in place, and the mean of both directions counts.
-        t: The diffusion time to start from, > 0.
-        lr: Learning rate of the conductance.
-        steps: Steps of Adam, each with the next draw.
-        folds: Number of draws.
+        t: The diffusion time to start from, > 0; or several, and the result with the lowest loss
+            of held-out labels is kept.
+        lr: Learning rate of the conductance of edge features.
+        steps: Steps of Adam from each start.
+        folds: Number of draws; at least two if there are relations.
         seed: Of the draws, and of what is random in the conductance.
 
     Returns:
-        A record with `probabilities` [N, C], one or zero where a label is known, `conductance` [E]
-        in [0, 1], in the order of `edge_index`, and the diffusion time `t`.
+        A record with `probabilities` [N, C] of the labelled type, one or zero where a label is
+        known; `conductance` [E] in [0, 1], in the order of `edge_index` (of a `HeteroData`, one
+        edge type after the other); the diffusion time `t`; `relations`, a dictionary of the
+        conductances with their `error`, which prints as a table, or None; and `of_types`, the
+        probabilities of the nodes of every type, empty for a `Data`.
 
     Raises:
-        ValueError: If the graph cannot be diffused, if labels are below -1, or if there are fewer
-            than two classes, one that has no label, or none that has two.
+        ValueError: If the graph cannot be diffused, if `target` is no node type, if labels are
+            below -1, or if there are fewer than two classes, one that has no label, or none that
+            has two.
 
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
     2002; Zhang and Lee, "Hyperparameter learning for graph based semi-supervised learning
@@ -113,28 +144,40 @@ def propagate_labels(
         >>> int(result.conductance[:5].argmin())  # the edge between both classes
         2
     """
-    check_positive("t", t)
+    starts: list[float] = list(t) if isinstance(t, Sequence) else [t]
+    if not starts:
+        raise ValueError(f"Expected 't' to have a time to start from (got {t!r}).")
+    for start in starts:
+        check_positive("t", start)
     check_positive("lr", lr)
     check_positive_int("steps", steps)
     check_positive_int("folds", folds)
     check_nonnegative_int("seed", seed)
-    graph = _read_graph(data)
-    labels = _read_labels(labels, graph.structure)
+    graph = _read_graph(data, target)
+    if graph.edge_type is not None and folds < 2:
+        raise ValueError(f"Expected 'folds' to be at least 2 for a standard error (got {folds}).")
+    rows = slice(None) if target is None else graph.rows[target]
+    labels = _read_labels(labels, graph, rows)
     draws = derive_generator(seed, Purpose.FOLDS)
     with torch.enable_grad(), seeded_rng(graph.structure.device, seed, Purpose.MODEL):
-        model = _Propagation(graph, _read_conductance(conductance, data, graph.edge_attr), t)
-        sources = [_draw_half(labels, draws) for _ in range(folds)]
-        optimizer = model.make_optimizer(lr)
-        for is_source in itertools.islice(itertools.cycle(sources), steps):
-            is_held_out = (labels >= 0) & ~is_source
-            optimizer.zero_grad()
-            logits = model(labels, is_source)
-            F.cross_entropy(logits[is_held_out], labels[is_held_out]).backward()
-            optimizer.step()
-    model.eval()
+        model = _Propagation(graph, _read_conductance(conductance, graph), labels)
+        is_source = torch.stack([_draw_half(labels, draws) for _ in range(folds)])
+        runs = [model.train_from(start, is_source, lr, steps) for start in starts]
+        model.load_state_dict(min(runs, key=lambda run: run[0])[1])
+        model.eval()
+        relations = None
+        if model.relation is not None:
+            error = model.error_of_relations(is_source)
+            relations = Relations(graph.names, model.of_relations().detach(), error)
     with torch.no_grad():
-        probabilities = keep_known(model(labels, labels >= 0).softmax(-1), labels)
-        return PropagatedLabels(probabilities, model.conductance(), float(model.log_t.exp()))
+        logits = model(labels[None] >= 0)[0]
+        probabilities = keep_known(logits.softmax(-1), labels)
+        of_types = {name: probabilities[place] for name, place in graph.rows.items()}
+        found = model.conductance()
+        if graph.given_type is not None:
+            found = model.of_relations()[graph.given_type]
+        t = float(model.log_t.exp())
+    return PropagatedLabels(probabilities[rows], found, t, relations, of_types)
 
 
 class _Graph(NamedTuple):
@@ -142,76 +185,178 @@ class _Graph(NamedTuple):
 
     structure: GraphStructure
     weight: Tensor  # [E], in single precision at least: half is too coarse to learn in
-    edge_attr: Tensor | None  # [E, F]
+    edge_attr: Tensor | None = None  # [E, F]
+    edge_type: Tensor | None = None  # [E]
+    names: Sequence[object] = ()  # of the relations
+    rows: dict[str, slice] = {}  # the nodes of each type of a HeteroData  # noqa: RUF012
+    given_type: Tensor | None = None  # the relation of each edge, in the order of the HeteroData
 
 
 class _Propagation(Module):
     """Heat of the sources, along edges of learned conductance."""
 
-    def __init__(self, graph: _Graph, form: Module | None, t: float) -> None:
+    def __init__(self, graph: _Graph, form: Module | None, labels: Tensor) -> None:
         super().__init__()
-        self.graph = graph
+        self.graph, self.labels = graph, labels
         self.form = None if form is None else form.to(graph.weight)
-        self.log_t = Parameter(torch.tensor(float(t), dtype=torch.float64).log())
+        self.relation: RelationConductance | None = None
+        if graph.edge_type is not None:
+            self.relation = RelationConductance(len(graph.names)).to(graph.weight)
+        self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
+        structure = graph.structure
+        num_edges = structure.row_sums(graph.weight.new_ones(structure.num_slots))
+        share = F.one_hot(labels.clamp(min=0)) / num_edges.clamp(min=1)[:, None]
+        self.share = share * (labels >= 0)[:, None]
+        self.initial = copy.deepcopy(self.state_dict())
 
-    def make_optimizer(self, lr: float) -> torch.optim.Optimizer:
-        """Make Adam; time and sharpness have a rate of their own."""
-        groups: list[dict[str, Any]] = [{"params": [self.log_t, self.log_sharpness]}]
+    def train_from(
+        self, t: float, is_source: Tensor, lr: float, steps: int
+    ) -> tuple[float, dict[str, Any]]:
+        """Train anew from a time; return the loss of held-out labels, and the state."""
+        self.load_state_dict(self.initial)
+        with torch.no_grad():
+            self.log_t.fill_(t).log_()
+        of_form = [] if self.form is None else list(self.form.parameters())
+        others = [each for name, each in self.named_parameters() if not name.startswith("form.")]
+        groups: list[dict[str, Any]] = [{"params": others}, {"params": of_form, "lr": lr}]
+        optimizer = torch.optim.Adam([each for each in groups if each["params"]], lr=_RATE)
+        parts = is_source.split(max(1, _COLUMNS // self.share.size(1)))
+        self.train()
+        for _ in range(steps):
+            optimizer.zero_grad()
+            for part in parts:
+                (self.held_out_loss(part) * len(part) / len(is_source)).backward()
+            optimizer.step()
+        self.eval()
+        with torch.no_grad():
+            loss = sum(float(self.held_out_loss(part)) * len(part) for part in parts)
+        return loss, copy.deepcopy(self.state_dict())
+
+    def held_out_loss(self, is_source: Tensor) -> Tensor:
+        """Return the cross-entropy of the labels that are no sources [F, N] in their fold."""
+        is_held_out = (self.labels >= 0) & ~is_source
+        target = self.labels.expand_as(is_source)[is_held_out]
+        return F.cross_entropy(self(is_source)[is_held_out], target)
+
+    def error_of_relations(self, is_source: Tensor) -> Tensor:
+        """Fit the relations to each fold alone; return the standard error [R] over folds."""
+        assert self.relation is not None
+        theta, fits = self.relation.theta, []
+        learned = theta.detach().clone()
+        for fold in is_source.split(1):
+            optimizer = torch.optim.LBFGS([theta], max_iter=_REFITS, line_search_fn="strong_wolfe")
+
+            def loss(fold: Tensor = fold, optimizer: Any = optimizer) -> Tensor:
+                optimizer.zero_grad()
+                value = self.held_out_loss(fold)
+                value.backward(inputs=[theta])
+                return value
+
+            optimizer.step(loss)
+            with torch.no_grad():
+                fits.append(self.of_relations())
+                theta.copy_(learned)
+        return torch.stack(fits).std(0) / len(fits) ** 0.5
+
+    def of_relations(self) -> Tensor:
+        """Return the conductance of each relation [R], as a share of the largest."""
+        assert self.relation is not None
+        return self.relation.of_relations / self.relation.of_relations.max()
+
+    def given_conductance(self) -> Tensor:
+        """Return what each edge conducts [E], before both directions are joined."""
+        structure, weight, edge_attr, edge_type = self.graph[:4]
+        h = torch.ones_like(weight)
         if self.form is not None:
-            groups.append({"params": list(self.form.parameters()), "lr": lr})
-        return torch.optim.Adam(groups, lr=_RATE)
+            h = self.form(edge_attr)
+            check_edge_vector("the result of 'conductance'", h, structure.num_edges)
+        return h if edge_type is None else h * self.of_relations()[edge_type]
 
     def conductance(self) -> Tensor:
-        """Return what the edges conduct [E], the mean of both directions."""
-        structure, weight, edge_attr = self.graph
-        if self.form is None:
-            return torch.ones_like(weight)
-        h: Tensor = self.form(edge_attr)
-        check_edge_vector("the result of 'conductance'", h, structure.num_edges)
-        return structure.to_edges(structure.symmetric(structure.to_slots(h)))
+        """Return what the edges conduct [E], the mean of both directions and of repeated edges."""
+        structure = self.graph.structure
+        total = structure.symmetric(structure.to_slots(self.given_conductance()))
+        number = structure.to_slots(torch.ones_like(self.graph.weight))
+        return structure.to_edges(total / number)
 
-    def forward(self, labels: Tensor, is_source: Tensor) -> Tensor:
-        """Return logits of the classes [N, C], from the heat of the labels [N] that are sources."""
-        weight = self.graph.weight * self.conductance()
-        start = F.one_hot(labels.clamp(min=0)).to(weight) * is_source[:, None]
-        start = start / start.sum(0)
-        heat = heat_diffusion(start, self.graph.structure, weight, self.log_t.exp())
+    def forward(self, is_source: Tensor) -> Tensor:
+        """Return logits of the classes [F, N, C], from the heat of sources [F, N]."""
+        structure, weight = self.graph[:2]
+        total = structure.symmetric(structure.to_slots(weight * self.given_conductance()))
+        start = self.share * is_source[..., None]
+        start = start / start.sum(1, keepdim=True)
+        columns = start.transpose(0, 1).flatten(1)  # all folds diffuse at once
+        conducting = structure.share_among_edges(total, weight)
+        heat = heat_diffusion(columns, structure, conducting, self.log_t.exp())
+        heat = heat.view(start.size(1), len(start), -1).transpose(0, 1)
         return (heat.clamp(min=0) + _LEAST_HEAT).log() * self.log_sharpness.exp()
 
 
-def _read_graph(data: Data) -> _Graph:
+def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:
+    if isinstance(data, HeteroData):
+        return _read_hetero_graph(data, target)
+    if target is not None:
+        raise ValueError(f"Expected 'target' to be None for a Data (got {target!r}).")
     structure, weight = read_data(data)
     weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
-    edge_attr = data.get("edge_attr")
+    edge_attr, edge_type, num_relations = data.get("edge_attr"), data.get("edge_type"), 0
     if edge_attr is not None:
         structure.check_attr(edge_attr)
-        edge_attr = edge_attr.detach().to(weight)
-        edge_attr = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
-    return _Graph(structure, weight, edge_attr)
+        edge_attr = as_columns(edge_attr, None).detach().to(weight)
+    if edge_type is not None:
+        check_edge_type(edge_type, structure.num_edges)
+        edge_type = edge_type.to(weight.device, torch.int64)
+        num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 0
+    if num_relations == 0:
+        edge_type = None
+    return _Graph(structure, weight, edge_attr, edge_type, range(num_relations))
 
 
-def _read_labels(labels: Tensor, structure: GraphStructure) -> Tensor:
-    if check_known_classes(labels, structure.num_nodes) < 2:
+def _read_hetero_graph(data: HeteroData, target: str | None) -> _Graph:
+    if target not in data.node_types:
+        raise ValueError(
+            "Expected 'target' to name the node type that has the labels, one of "
+            f"{data.node_types} (got {target!r})."
+        )
+    graph, weight = read_hetero_data(data)
+    if weight is None:
+        weight = torch.ones(graph.structure.num_edges, device=graph.structure.device)
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    member = merge_reverse(data.edge_types)[1]
+    given = [
+        torch.full_like(index[0], member[name][0]) for name, index in data.edge_index_dict.items()
+    ]
+    return _Graph(
+        graph.structure, weight, None, graph.edge_type, graph.relations, graph.rows,
+        torch.cat(given).long(),
+    )  # fmt: skip
+
+
+def _read_labels(labels: Tensor, graph: _Graph, rows: slice) -> Tensor:
+    """Check labels of the labelled type; return labels [N] of all nodes, -1 where unknown."""
+    everywhere = torch.full((graph.structure.num_nodes,), -1, device=graph.structure.device)
+    if check_known_classes(labels, len(everywhere[rows])) < 2:
         raise ValueError("Expected 'labels' to name at least two classes (got 1).")
-    labels = labels.to(structure.device, torch.int64)
-    if int(torch.bincount(labels[labels >= 0]).max()) < 2:
+    everywhere[rows] = labels.to(everywhere)
+    if int(torch.bincount(everywhere[everywhere >= 0]).max()) < 2:
         raise ValueError(
             "Expected 'labels' to name two nodes of a class, one of which can be held out (got one "
             "of each). To fix this, train a DiffusionClassifier by fit, which needs one."
         )
-    return labels
+    return everywhere
 
 
-def _read_conductance(
-    conductance: str | Module, data: Data, edge_attr: Tensor | None
-) -> Module | None:
-    """Return the module that the argument names or is; None if all edges conduct alike."""
+def _read_conductance(conductance: str | Module, graph: _Graph) -> Module | None:
+    """Return the module that the argument names or is; None without edge features."""
     if isinstance(conductance, str):
         check_choice("conductance", conductance, tuple(_FORMS))
-        return None if edge_attr is None else _FORMS[conductance](edge_attr.size(1))
+        return None if graph.edge_attr is None else _FORMS[conductance](graph.edge_attr.size(1))
     check_instance("conductance", conductance, Module, "'sigmoid', 'mlp' or a module")
-    check_data(data, "edge_attr")
+    if graph.edge_attr is None:
+        raise ValueError(
+            "Expected 'data' to have 'edge_attr' [E, F] for a module as 'conductance' (got none)."
+        )
     return conductance
 
 

@@ -1,11 +1,11 @@
-"""A run of training by triplets: what it is made of, and the file that keeps it."""
+"""A run of training in epochs: what it is made of, and the file that keeps it."""
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,19 @@ from .._journal import check_same_settings
 from ..partition import sum_gradients
 from .checkpoint import load_checkpoint, save_checkpoint
 from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
-from .seeds import Purpose, derive_generator
+from .seeds import Purpose
 from .training_graph import TrainingGraph
-from .triplets import Loss, Triplets, TripletSampler
 
 _log = logging.getLogger(__name__)
 
 _REMEDY = "start afresh with resume=False"
+
+
+class Batches(Protocol):
+    """An object that says what the loss of an epoch compares."""
+
+    def draw(self, purpose: Purpose, epoch: int = 0) -> Any:
+        """Draw for the training of an epoch, or for validation."""
 
 
 @dataclass
@@ -30,11 +36,9 @@ class Run:
 
     model: nn.Module
     graph: TrainingGraph  # of the next epoch: all edges, or those that are kept
-    sampler: TripletSampler
-    loss: Loss  # the share of this process, if several share the graph
+    batches: Batches
+    loss: Callable[[Tensor, Any], Tensor]  # the share of this process, if several share the graph
     optimizer: torch.optim.Optimizer
-    batch_size: int
-    seed: int
     ranks: Any = None  # the processes that share the graph; None: this one is alone
     file: Path | None = None  # None: nothing is written
     settings: dict[str, str] = field(default_factory=dict)  # what the result depends on
@@ -55,11 +59,6 @@ class Run:
         for value in (*self.model.parameters(), *self.model.buffers()):
             if not is_lazy(value):
                 value.copy_(self.ranks.from_first(value))
-
-    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
-        """Draw the triplets of an epoch."""
-        generator = derive_generator(self.seed, purpose, epoch)
-        return self.sampler.sample(self.batch_size, generator).to(self.graph.x.device)
 
     def sum_gradients(self) -> None:
         """Add up the gradients of all processes."""

@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     MODEL = 2
     SKETCH = 3
     FOLDS = 4
+    HELD_OUT = 5
 
 
 def derive_seed(seed: int, purpose: Purpose, epoch: int = 0) -> int:

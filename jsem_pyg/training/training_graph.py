@@ -39,8 +39,9 @@ class TrainingGraph:
     edge_weight: Tensor | None = None  # [E], >= 0
     edge_attr: Tensor | None = None  # [E, edge_dim]
     edge_type: Tensor | None = None  # [E], integers; for models that take it
-    y: Any = None  # [N], not checked before `labels_on_mask`
+    y: Any = None  # labels [N] or signals [N, S], not checked before they are used
     train_mask: Any = None  # [N], likewise
+    val_mask: Any = None  # [N], likewise
 
     @property
     def edge_inputs(self) -> dict[str, Tensor]:
@@ -154,8 +155,10 @@ def prepare_graph(
         check_edge_type(edge_type, num_edges)
         edge_type = edge_type.to(place)
     graph = graph.to(place) if isinstance(graph, Tensor) else graph
-    more = {"edge_type": edge_type, "y": data.get("y"), "train_mask": data.get("train_mask")}
-    return TrainingGraph(x.detach().to(place), graph, edge_weight, edge_attr, **more)
+    nodes = {name: data.get(name) for name in ("y", "train_mask", "val_mask")}
+    return TrainingGraph(
+        x.detach().to(place), graph, edge_weight, edge_attr, edge_type=edge_type, **nodes
+    )
 
 
 def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:

@@ -4,6 +4,7 @@ The loss draws the positive nearer than the negative. Samplers draw on the CPU, 
 gives the same triplets on every device.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 
 from .._checks import check_dense, check_float, check_positive
 from .._precision import unit_rows
+from .seeds import Purpose, derive_generator
 
 
 class Triplets(NamedTuple):
@@ -31,6 +33,21 @@ class TripletSampler(Protocol):
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
         """Draw `num_triplets` triplets."""
+
+
+@dataclass(frozen=True)
+class TripletBatches:
+    """Draws the triplets of an epoch."""
+
+    sampler: TripletSampler
+    size: int
+    seed: int
+    device: torch.device
+
+    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
+        """Draw triplets that follow from the seed, the purpose and the epoch."""
+        generator = derive_generator(self.seed, purpose, epoch)
+        return self.sampler.sample(self.size, generator).to(self.device)
 
 
 class Loss(Protocol):

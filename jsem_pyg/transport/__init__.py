@@ -6,9 +6,6 @@ other costs:
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
 - :func:`sampled_gromov_wasserstein` computes single columns of costs, and needs no factor.
-
-:func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
-:func:`comparable` puts the profiles of two graphs on one scale.
 """
 
 from .costs import (
@@ -19,12 +16,10 @@ from .costs import (
     GeodesicCost,
     HeatCost,
     MatrixCost,
-    geodesic_columns,
 )
 from .distance.distance import gw_distance
 from .match.matching import match_graphs
 from .plan.plan import Plan
-from .profiles import comparable, heat_profiles
 from .sampled.solver import sampled_gromov_wasserstein
 from .solver.solver import gromov_wasserstein
 
@@ -37,11 +32,8 @@ __all__ = [
     "HeatCost",
     "MatrixCost",
     "Plan",
-    "comparable",
-    "geodesic_columns",
     "gromov_wasserstein",
     "gw_distance",
-    "heat_profiles",
     "match_graphs",
     "sampled_gromov_wasserstein",
 ]

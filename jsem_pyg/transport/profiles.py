@@ -1,20 +1,12 @@
 """Features of nodes from heat kernels, independent of how nodes are numbered."""
 
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import (
-    check_edge_weight,
-    check_finite,
-    check_nonnegative_int,
-    check_points,
-    check_positive,
-)
-from .._precision import compute_dtype
 from ..curvature import jaccard_overlap
 from ..diffusion import heat_diffusion, heat_kernel_columns
 from ..graph import GraphStructure
@@ -39,7 +31,7 @@ class Comparable(NamedTuple):
     target: Tensor  # [K, F]
 
 
-def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = None) -> Tensor:
+def heat_profiles(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None) -> Tensor:
     r"""Compute features of nodes that do not depend on how nodes are numbered.
 
     The heat that starts in node i and is still there at time t is its heat kernel signature,
@@ -51,47 +43,18 @@ def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = 
     times only, since :math:`h_i(s + t)` is the product of the columns at s and t. The
     features of a node's neighbours enter by their mean, weighted by heat.
 
-    Graphs that are compared have to be put on one scale, see :func:`comparable`.
-
-    Args:
-        edge_index: the graph, with both directions of every edge and no self-loops, in any form
-            that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
-        num_nodes: N.
-        edge_weight: [E] non-negative weights, the same in both directions; None means ones.
-
     Returns:
-        [N, 132] logarithms, finite, in the type of `edge_weight` (torch's default type without it):
-        of 14 return probabilities and 30 quantiles, and twice their means over neighbours. No
-        gradient flows through them. O(N^2) time, but memory for 2^24 numbers of columns at once.
+        [N, 132] logarithms, finite: of 14 return probabilities and 30 quantiles, and twice their
+        means over neighbours. O(N^2) time, but memory for 2^24 numbers of columns at once.
 
     Source: the return probabilities are the signature of Sun, Ovsjanikov and Guibas, "A concise and
     provably informative multi-scale signature based on heat diffusion", Computer Graphics Forum 28,
     2009.
-
-    Example:
-        The two ends of a path look alike, and not like its middle.
-
-        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-        >>> profiles = heat_profiles(edge_index, num_nodes=3)
-        >>> torch.allclose(profiles[0], profiles[2], atol=1e-3)
-        True
-        >>> torch.allclose(profiles[0], profiles[1], atol=1e-3)
-        False
     """
-    check_nonnegative_int("num_nodes", num_nodes)
-    is_read = isinstance(edge_index, GraphStructure)
-    graph = edge_index if is_read else GraphStructure(edge_index, num_nodes)
-    if edge_weight is not None:
-        check_edge_weight(edge_weight, graph.num_edges)
-        edge_weight = edge_weight.detach()
-    dtype = compute_dtype(edge_weight)
-    if num_nodes == 0:
-        num_features = len(TIMES) + len(PAIRS) + LEVELS * (len(TIMES) - 1)
-        return torch.empty(0, num_features * (1 + len(AVERAGING)), dtype=dtype, device=graph.device)
+    graph = GraphStructure(edge_index, num_nodes)
     step = max(1, BLOCK // (num_nodes * len(TIMES)))
     nodes = torch.arange(num_nodes, device=graph.device)
-    own = torch.cat([_block(graph, edge_weight, each) for each in nodes.split(step)]).to(dtype)
-    check_finite("features", own)
+    own = torch.cat([_block(graph, edge_weight, each) for each in nodes.split(step)])
     averages = heat_diffusion(
         own, graph, edge_weight, torch.tensor(AVERAGING), normalization="rw", tol=_TOL
     )
@@ -99,7 +62,7 @@ def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = 
 
 
 def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> Comparable:
-    """Put the features of two graphs on one scale: standardised together, and decorrelated.
+    """Put features [N, F] and [K, F] on one scale: standardised together, and decorrelated.
 
     A feature that is constant except for rounding must not be scaled to unit variance, so those
     with a standard deviation below 1e-3, a thousandth of a unit of logarithms, are left out, on
@@ -108,31 +71,10 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
     300 nodes of a neighbour graph with a tenth of its edges changed, two thirds find their partner
     by features alone instead of a third.
 
-    Args:
-        source: [N, F] features of one graph, not empty.
-        target: [K, F] features of the other graph.
-        ridge: what is added to the variance of every principal component, of features with variance
-            one, before it is divided by its root: the smaller, the more small components count.
-            None: features are standardised, and not decorrelated.
-
-    Returns:
-        Features [N, F'] and [K, F'], with mean zero over the nodes of both graphs and variance one
-        (below one, if there is a ridge); a single column of zeros if nothing varies.
-
-    Example:
-        >>> source, target = torch.tensor([[0.0, 5.0]]), torch.tensor([[2.0, 5.0]])
-        >>> comparable(source, target, ridge=None)
-        Comparable(source=tensor([[-1.]]), target=tensor([[1.]]))
+    `ridge` is added to the variance of every principal component, of features with variance one,
+    before it is divided by its root: the smaller, the more small components count. None: features
+    are not decorrelated. A single column of zeros is returned if nothing varies.
     """
-    check_points("source", source)
-    check_points("target", target)
-    if ridge is not None:
-        check_positive("ridge", ridge)
-    if source.size(1) != target.size(1):
-        raise ValueError(
-            f"Expected 'target' to have {source.size(1)} features, as 'source' "
-            f"(got {target.size(1)})."
-        )
     both = torch.cat([source, target]).double()
     centred = both - both.mean(0)
     deviation = centred.square().mean(0).sqrt()
@@ -147,7 +89,7 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
     return Comparable(first.to(source.dtype), second.to(target.dtype))
 
 
-def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:
+def overlap_weights(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Weigh edges in (0, 1], by the overlap of their ends' neighbourhoods.
 
     An edge inside a dense region conducts well, a random one that joins two regions hardly. So heat

@@ -47,8 +47,10 @@ def test_of_other_points_than_a_clusterer_was_fitted_to():
     graph, _, _ = read_findings(Data(x=x), clusterer)
     assert torch.equal(graph.x, x / torch.from_numpy(clusterer.scale_).float())
     assert torch.equal(graph.x, torch.from_numpy(clusterer.points_))
-    with pytest.raises(ValueError, match=r"'data' to hold the 60 points that the clusterer was"):
-        read_findings(Data(x=x[1:]), clusterer)
+    read_findings(Data(x=x.half().float()), DiffusionClusterer(3).fit(x.half().numpy()))
+    for other in (x[1:], x.flip(0), x + x.std(0), x[:, 1:]):
+        with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
+            read_findings(Data(x=other), clusterer)
 
 
 def test_of_a_clusterer_that_is_not_fitted():

@@ -621,7 +621,10 @@ def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"loss": "contrastive"}, "'loss' to be one of 'auto', 'self_training', 'triplet'"),
+        (
+            {"loss": "contrastive"},
+            "'loss' to be one of 'auto', 'self_training', 'signal', 'triplet'",
+        ),
         ({"resume": True}, "'checkpoint' to be given with resume=True"),
         ({"loss": nn.Linear(2, 2)}, "no trainable parameters"),
     ],

@@ -168,7 +168,8 @@ def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
     observed = torch.arange(0, 49, 3)
     exact = interpolate(data, y[observed], observed)
     monkeypatch.setattr("jsem_pyg.training.interpolation._LARGEST_DENSE", 0)
-    sampled = interpolate(data, y[observed], observed, num_samples=2000)
+    monkeypatch.setattr("jsem_pyg.training.interpolation._SAMPLES", 2000)
+    sampled = interpolate(data, y[observed], observed, seed=1)
     assert_close(sampled.mean, exact.mean)
     assert_close(sampled.deviation, exact.deviation, rtol=0.08, atol=0)
 
@@ -204,6 +205,22 @@ def test_more_observations_than_are_fitted():
     some = interpolate(data, y[observed], observed, max_fitted=12)
     error = float((some.mean - signal)[observed].square().mean().sqrt())
     assert error < 0.2
+
+
+def test_a_part_of_a_long_graph_is_fitted():
+    nodes = torch.arange(200)
+    path = torch.stack([nodes[:-1], nodes[1:]])
+    data = Data(edge_index=torch.cat([path, path.flip(0)], 1), num_nodes=200)
+    data.edge_weight = torch.ones(data.num_edges)
+    data.edge_attr = torch.zeros(data.num_edges, 1)
+    signal, y = draw(data, KERNELS["heat"](20.0), 40, 0.1)
+    observed = torch.randperm(200, generator=torch.Generator().manual_seed(2))[:90]
+    whole = interpolate(data, y[observed], observed)
+    part = interpolate(data, y[observed], observed, max_fitted=45)
+    assert part.t == pytest.approx(whole.t, rel=0.15)
+    assert part.noise == pytest.approx(0.1, rel=0.15)
+    assert_close(part.mean, whole.mean, rtol=0, atol=0.1)
+    assert float((part.mean - signal).square().mean().sqrt()) < 0.2
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ import pytest
 import torch
 from scipy.linalg import expm
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import stochastic_blockmodel_graph
 from training.training_cases import two_clusters
 
@@ -61,6 +62,8 @@ def test_is_heat_of_the_sources(has_weight):
     scale = w.sum(1).rsqrt()
     laplacian = torch.eye(24) - scale[:, None] * w * scale
     sources = nn.functional.one_hot(labels.clamp(min=0)).double() * (labels >= 0)[:, None]
+    number = torch.bincount(data.edge_index[0], minlength=24).double()
+    sources = sources / number[:, None]
     heat = torch.from_numpy(expm(-result.t * laplacian.numpy())) @ (sources / sources.sum(0))
     gap = (heat + 1e-6).log().diff(dim=1).squeeze(1)
     found = result.probabilities.double().log().diff(dim=1).squeeze(1)
@@ -102,7 +105,7 @@ def test_a_label_that_is_held_out_is_no_source(monkeypatch):
 
     monkeypatch.setattr("torch.nn.functional.cross_entropy", watch)
     propagate_labels(data, labels, steps=4, folds=2)
-    assert [each.tolist() for each in seen] == [[0, 0, 0]] * 4
+    assert [each.tolist() for each in seen] == [[0, 0, 0] * 2] * 5  # four steps, and the loss
 
 
 def test_labels_of_the_data_are_not_looked_at_and_nothing_is_changed():
@@ -184,6 +187,105 @@ def test_self_training_goes_along_the_edges():
     model = fit(DiffusionClassifier(6, 2), data, labels=labels).model
     p = model(data.x, data.edge_index, data.edge_weight)
     assert (p.argmax(-1) == data.y).float().mean() > 0.8
+
+
+def heterogeneous(seed=0):
+    """Items with shops of their class, and as many edges to tags of any class."""
+    torch.manual_seed(seed)
+    data, y = HeteroData(), torch.arange(90) % 3
+    data["item"].num_nodes, data["shop"].num_nodes, data["tag"].num_nodes = 90, 9, 30
+    item = torch.arange(90).repeat(2)
+    data["item", "in", "shop"].edge_index = torch.stack(
+        [item, y[item] + 3 * torch.randint(3, (180,))]
+    )
+    data["item", "has", "tag"].edge_index = torch.stack([item, torch.randint(30, (180,))])
+    data["item", "in", "shop"].edge_index[:, 90:] = data["item", "in", "shop"].edge_index[:, :90]
+    return data, y, some_labels(y, 6)
+
+
+def test_finds_the_relations_that_conduct():
+    data, y, labels = heterogeneous()
+    found = propagate_labels(data, labels, "item")
+    assert found.relations["item in shop"] == 1
+    assert found.relations["item has tag"] < 0.2
+    assert set(found.relations.error) == set(found.relations)
+    assert 0 <= found.relations.error["item has tag"] < 0.2
+    assert (found.probabilities.argmax(-1) == y).float().mean() > 0.95
+    assert torch.equal(found.of_types["item"], found.probabilities)
+    assert torch.equal(found.of_types["shop"].argmax(-1), torch.arange(9) % 3)
+    expected = torch.tensor(list(found.relations.values())).repeat_interleave(180)
+    torch.testing.assert_close(found.conductance, expected)
+
+
+@pytest.mark.parametrize("way", ["one direction", "rev_ types", "one graph"])
+def test_the_same_graph_in_other_forms_gives_the_same_labels(way):
+    data, _, labels = heterogeneous()
+    expected = propagate_labels(data, labels, "item", steps=5)
+    if way == "one graph":
+        whole = data.to_homogeneous(add_node_type=False)
+        edges, kind = whole.edge_index, whole.edge_type
+        graph = Data(edge_index=torch.cat([edges, edges.flip(0)], 1), num_nodes=129)
+        graph.edge_type = kind.repeat(2)
+        everywhere = torch.full((129,), UNKNOWN)
+        everywhere[:90] = labels
+        found = propagate_labels(graph, everywhere, steps=5)
+        assert list(found.relations) == ["0", "1"]
+        torch.testing.assert_close(found.conductance[:360], expected.conductance)
+        p = found.probabilities[:90]
+    else:
+        data = ToUndirected()(data) if way == "rev_ types" else data
+        found = propagate_labels(data, labels, "item", steps=5)
+        assert list(found.relations) == list(expected.relations)
+        p = found.probabilities
+    torch.testing.assert_close(p, expected.probabilities, rtol=1e-3, atol=1e-4)
+    values = [torch.tensor(list(each.relations.values())) for each in (found, expected)]
+    torch.testing.assert_close(*values, rtol=1e-3, atol=1e-4)
+
+
+def test_relations_and_features_are_multiplied():
+    data, _ = planted()
+    data.edge_type = torch.zeros(data.num_edges, dtype=torch.int64)  # a single relation: no change
+    labels = some_labels(data.y)
+    found = propagate_labels(data, labels, steps=5)
+    assert found.relations == {"0": 1.0}
+    assert found.relations.error == {"0": 0.0}
+    data.edge_type = None
+    expected = propagate_labels(data, labels, steps=5)
+    torch.testing.assert_close(found.conductance, expected.conductance, rtol=1e-3, atol=1e-4)
+
+
+def test_the_best_of_several_starts_is_kept():
+    data, _ = planted()
+    labels = some_labels(data.y)
+    alone = [propagate_labels(data, labels, t=t, steps=2).t for t in (0.01, 5.0)]
+    assert propagate_labels(data, labels, t=[0.01, 5.0], steps=2).t == alone[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": None}, r"'target' to name the node type .*got None"),
+        ({"target": "author"}, r"'target' to name .*'item', 'shop', 'tag'.*got 'author'"),
+        ({"labels": torch.zeros(129, dtype=torch.int64)}, "'labels' to have"),
+        ({"folds": 1}, "'folds' to be at least 2"),
+        ({"conductance": nn.Identity()}, "'data' to have 'edge_attr'"),
+        ({"t": [1.0, -1.0]}, "'t' to be"),
+    ],
+)
+def test_a_heterogeneous_graph_that_cannot_be_read_is_refused(change, message):
+    data, _, labels = heterogeneous()
+    with pytest.raises(ValueError, match=message):
+        propagate_labels(**{"data": data, "labels": labels, "target": "item", **change})
+
+
+def test_relations_of_a_graph_are_checked():
+    data, _ = planted()
+    labels = some_labels(data.y)
+    with pytest.raises(ValueError, match="'target' to be None"):
+        propagate_labels(data, labels, "item")
+    data.edge_type = torch.zeros(3, dtype=torch.int64)
+    with pytest.raises(ValueError, match="'edge_type' to have shape"):
+        propagate_labels(data, labels)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from kernels.branches import definition
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay
 
@@ -96,18 +96,6 @@ def test_kinds_of_branches_are_as_good_as_all_pairs(compare, sizes, monkeypatch)
     np.testing.assert_allclose(found, swept(sides, 1), rtol=1e-4)
 
 
-def test_edges_that_a_side_has_fewer_of_are_likely_to_be_missing_there():
-    missing = branches.SCHEDULE.missing
-    for count, expected in ((75, 0.25 + missing), (2, 1 - missing)):
-        sides = symmetric(RING, 100), symmetric(RING[:, :count], 100)
-        rates = branches._rates(*map(read_neighbours, sides))
-        assert rates.source == pytest.approx(expected)
-        assert rates.target == pytest.approx(missing)
-        likely = branches.likely_pairs(*sides)
-        assert np.isfinite(likely.data).all()
-        assert max(likely.sum(0).max(), likely.sum(1).max()) < 1 + 1e-9
-
-
 def test_dense_graphs_and_hubs_are_left_to_features():
     sparse = symmetric(RING, 100)
     hub = np.stack([np.zeros(70, np.int64), np.arange(2, 72)])
@@ -115,11 +103,3 @@ def test_dense_graphs_and_hubs_are_left_to_features():
     assert not branches.is_sparse(sparse, symmetric(np.concatenate([RING, hub], 1), 100))
     assert not branches.is_sparse(sparse, sparse + sparse @ sparse)
     assert not branches.is_sparse(symmetric(RING[:, :0], 100), sparse)
-
-
-def test_the_likeliest_partners_are_kept(monkeypatch):
-    monkeypatch.setattr(branches, "SCHEDULE", replace(branches.SCHEDULE, later_pairs=1))
-    likely = csr_array(np.array([[0.01, 0.03, 0.02], [0.01, 0.02, 0.06], [0.05, 0.04, 0.01]]))
-    nobody = csr_array((3, 3))
-    kept = branches._kept(nobody, nobody, likely, np.arange(9))
-    assert kept.tolist() == [1, 5, 6, 7]  # of the rows 1, 5 and 6; of the columns 6, 7 and 5

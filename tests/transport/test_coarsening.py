@@ -42,20 +42,3 @@ def test_moments_of_plans_between_cells_are_those_between_points():
     whole = shares[0][:, None] * plan[labels[0]][:, labels[1]] * shares[1]
     expected = sides[0].z.T @ whole @ sides[1].z
     torch.testing.assert_close(cells[0].z.T @ plan @ cells[1].z, expected)
-
-
-def test_few_points_are_their_own_cells():
-    points_ = side()
-    assert coarsen(points_, 4, 80, seed=0) is points_  # 1.5 times as many are few
-
-
-def test_points_without_mass_make_no_cell():
-    points_ = side()
-    far = points_.z.clone()
-    far[EMPTY] = 1e3
-    cells = coarsen(points_._replace(z=far), 4, 15, seed=0)
-    assert float(cells.z.abs().max()) < 10
-    assert bool((cells.log2_mass > -torch.inf).all())
-    mass = torch.tensor([0.5, 0.0, 0.5])
-    cells = merge(Side(torch.eye(3), mass.log2()), torch.tensor([4, 7, 2]))
-    assert torch.equal(cells.z, torch.eye(3)[[2, 0]])

@@ -133,9 +133,7 @@ def test_points_without_mass_have_no_confidence():
     p = torch.ones(20)
     p[:3] = 0
     sides = points(20, 3, 0), points(15, 3, 1)
-    plan = gromov_wasserstein(
-        *sides, p=p, marginals="semirelaxed", starts=["costs"], progress=False
-    )
+    plan = gromov_wasserstein(*sides, p=p, starts=["costs"], progress=False)
     assert (plan.confidence[:3] == 0).all()
     assert ((plan.confidence >= 0) & (plan.confidence <= 1)).all()
 

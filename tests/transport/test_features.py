@@ -1,14 +1,11 @@
 """Features of nodes, and which nodes they say look alike."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from scipy.sparse import coo_array
 from scipy.spatial import cKDTree
 
-from jsem_pyg.transport.match import likeness
-from jsem_pyg.transport.match.features import both_features, local_features, local_profiles
+from jsem_pyg.transport.match.features import local_profiles
 from jsem_pyg.transport.match.likeness import find_nearest
 from jsem_pyg.transport.profiles import Comparable
 
@@ -55,32 +52,3 @@ def test_profiles_are_means_and_deviations_over_neighbours():
     np.testing.assert_allclose(found[:, 9:18], mean, atol=1e-5)
     np.testing.assert_allclose(found[:, 18:27] ** 2, spread, atol=2e-5)
     np.testing.assert_allclose(found[:, 27:36], share @ mean, atol=1e-5)
-
-
-def test_both_features_count_as_much_in_the_mean_distance():
-    draw = torch.Generator().manual_seed(0)
-    first, second = (
-        Comparable(*(torch.randn(n, 3, generator=draw) * scale + scale for n in (7, 9)))
-        for scale in (1.0, 20.0)
-    )
-    both = both_features(first, second)
-    parts = [torch.cdist(*(each[:, part] for each in both)) for part in (slice(3), slice(3, 6))]
-    one, other = (each.square().mean() for each in parts)
-    torch.testing.assert_close(one, other)
-    torch.testing.assert_close(both.source[:, 3:], second.source)
-
-
-def test_among_many_nodes_the_nearest_are_sought_in_cells(monkeypatch):
-    matrix = both_ways(neighbors(300), 300)
-    features = local_features(matrix, both_ways(neighbors(300, 1), 300))
-    exact, _ = find_nearest(features, 0)
-    in_cells = replace(likeness.SCHEDULE, exact_nearest=100)
-    monkeypatch.setattr(likeness, "SCHEDULE", in_cells)
-    column, _ = find_nearest(features, 0)
-    assert np.mean([np.isin(*each).mean() for each in zip(exact, column, strict=True)]) > 0.9
-    monkeypatch.setattr(likeness, "SCHEDULE", replace(in_cells, cells_searched=1))
-    column, alike = find_nearest(features, 0)  # more than there are in a cell
-    assert column.min() >= 0
-    assert any(len(set(row)) < 30 for row in column)
-    for row, value in zip(column, alike, strict=True):
-        assert len(set(row[value > 0])) == (value > 0).sum()

@@ -16,11 +16,10 @@ from jsem_pyg.transport.match.assignment import (
     in_unit,
     kept_weight,
     make_task,
-    matched_difference,
     pulled,
 )
-from jsem_pyg.transport.match.moves import best_parts, open_nodes, percolate, swap, swap_gains
-from jsem_pyg.transport.match.soft import anneal, balanced, soft_start
+from jsem_pyg.transport.match.moves import best_parts, percolate, swap, swap_gains
+from jsem_pyg.transport.match.soft import anneal, soft_start
 from jsem_pyg.transport.profiles import Comparable
 
 
@@ -132,44 +131,6 @@ def test_the_assignment_is_the_best_of_all(sizes):
     assert len(set(found)) == sizes[0]
 
 
-def test_the_mean_of_two_half_right_assignments_is_right():
-    source = random_matrix(200, 0, density=0.05, weighted=False)
-    hidden = np.random.default_rng(1).permutation(200)
-    target = pulled(source, np.argsort(hidden))
-    task = task_of(source, target)
-    halves = []
-    for half in (slice(0, 100), slice(100, 200)):
-        partner = hidden.copy()
-        partner[half] = np.roll(hidden[half], 1)
-        halves.append(Assignment(partner, kept_weight(task, partner)))
-    assert np.array_equal(anneal(task, *halves).partner, hidden)
-
-
-def test_soft_rows_have_sums_of_one_and_columns_no_more():
-    column = np.random.default_rng(0).integers(0, 12, (20, 5))
-    soft = balanced(column, np.random.default_rng(1).random((20, 5)).astype(np.float32), 30)
-    arrived = np.bincount(column.reshape(-1), soft.mass.reshape(-1), 30)
-    assert arrived.max() < 1.0001
-    alone = balanced(np.arange(20).reshape(4, 5), np.ones((4, 5), np.float32), 20, unmatched=5.0)
-    np.testing.assert_allclose(alone.mass.sum(1), 0.5)
-
-
-def test_greedy_takes_the_largest_first():
-    column = np.array([[0, 1], [0, 2], [1, 2]])
-    value = np.array([[0.9, 0.8], [1.0, 0.1], [0.7, 0.0]])
-    assert greedy_partners(column, value, 3).tolist() == [1, 0, -1]
-    assert greedy_partners(column, -value, 3).tolist() == [-1, -1, -1]
-    column, value = np.arange(80)[:, None] // 4, np.tile([[1.0], [3.0]], (40, 1))
-    partner = greedy_partners(column, value, 20)
-    assert np.flatnonzero(partner >= 0).tolist() == [*range(1, 80, 4)]  # the first of equals
-
-
-def test_differences_count_matched_nodes_only():
-    path = csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
-    assert matched_difference(path, path, np.array([2, 1, 0])) == 0
-    assert matched_difference(path, path, np.array([0, 2, -1])) == 2
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_of_graphs_side_by_side_each_is_taken_from_the_better(seed):
     draw, sizes = np.random.default_rng(seed), [8, 1, 12, 2, 10]
@@ -224,16 +185,3 @@ def test_who_takes_a_partner_drives_its_holder_away():
     task = task_of(source, target)
     sides = (assigned(task, np.array(each)) for each in ([0, 1, 2, 3], [7, 0, 2, 3]))
     assert best_parts(task, *sides).partner.tolist() == [0, 1, 2, 3]
-
-
-def test_open_nodes_are_near_edges_that_are_not_kept():
-    path = csr_array(np.eye(8, k=1) + np.eye(8, k=-1))
-    target = path.copy().tolil()
-    target[0, 1] = target[1, 0] = 0
-    target[1, 3] = target[3, 1] = 1
-    task = task_of(path, csr_array(target))
-    partner = np.arange(8)
-    # 1 has two edges on both sides, and one of them in common. 0 has none that could be kept.
-    assert open_nodes(task, partner).tolist() == [0, 1, 2]
-    assert open_nodes(task, partner, partner != 7).tolist() == [0, 1, 2, 7]
-    assert open_nodes(task_of(path, path), partner).tolist() == list(range(8))

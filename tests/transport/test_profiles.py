@@ -3,9 +3,7 @@ import tiny_graphs
 import torch
 
 from jsem_pyg.diffusion import exact_heat_diffusion
-from jsem_pyg.transport import comparable, heat_profiles
-from jsem_pyg.transport import profiles as profiles_module
-from jsem_pyg.transport.profiles import overlap_weights
+from jsem_pyg.transport.profiles import comparable, heat_profiles, overlap_weights
 
 
 def graph(num_nodes=40, p=0.15, seed=0):
@@ -39,21 +37,6 @@ def test_return_probabilities_are_those_of_the_matrix_exponential():
     for column, t in enumerate((0.5, 2.0, 8.0, 30.0, *sums)):
         exact = exact_heat_diffusion(eye, edge_index, t=t).diagonal()
         torch.testing.assert_close(found[:, column].exp(), exact, atol=1e-4, rtol=1e-3)
-
-
-def test_averages_are_over_neighbours_and_leave_constants_alone():
-    edge_index = ring(12)
-    found = heat_profiles(edge_index, 12)
-    own, mean, later = found.chunk(3, dim=1)
-    torch.testing.assert_close(mean, own, atol=1e-3, rtol=1e-3)
-    torch.testing.assert_close(later, own, atol=1e-3, rtol=1e-3)
-
-
-def test_blocks_of_columns_change_nothing(monkeypatch):
-    edge_index = graph()
-    whole = heat_profiles(edge_index, 40)
-    monkeypatch.setattr(profiles_module, "BLOCK", 40 * 4 * 7)
-    torch.testing.assert_close(heat_profiles(edge_index, 40), whole, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["no edges", "one node", "isolated", "ring", "complete"])
@@ -92,12 +75,3 @@ def test_comparable_features_have_one_scale_for_both(ridge):
     else:
         torch.testing.assert_close(covariance, covariance.diagonal().diag(), atol=1e-5, rtol=0)
         assert (covariance.diagonal() < 1).all()
-
-
-def test_comparable_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="'target' to have 3 features, as 'source'"):
-        comparable(torch.zeros(2, 3), torch.zeros(2, 4))
-    with pytest.raises(ValueError, match="'source' to be finite"):
-        comparable(torch.full((2, 3), torch.nan), torch.zeros(2, 3))
-    with pytest.raises(ValueError, match="'ridge' to be positive"):
-        comparable(torch.zeros(2, 3), torch.zeros(2, 3), ridge=0.0)

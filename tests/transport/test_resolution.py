@@ -13,34 +13,6 @@ def problem(dtype=torch.float32, kind="kernel"):
     return make_problem(prepare_factor(first, p), prepare_factor(second, q), p, q)
 
 
-@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
-def test_no_plan_has_larger_scores(kind):
-    given = problem(torch.float64, kind)
-    bound = given.largest_score
-    p, q = given.source.mass, given.target.mass
-    for seed in range(5):  # of Sinkhorn on random scores, and nearly permutations
-        plan = (20 * points(20, 15, seed)).exp()
-        for _ in range(200):
-            plan = plan * (p / plan.sum(1))[:, None]
-            plan = plan * (q / plan.sum(0))
-        moments = given.source.z.T @ plan @ given.target.z
-        scores = given.source.z @ given.coupling.scores(moments) @ given.target.z.T
-        assert float(scores.abs().max()) <= bound * (1 + 1e-6)
-
-
-def test_single_precision_as_long_as_it_will_do():
-    given = problem()
-    at_limit = given.largest_score * LOG2E / 2.0**18
-    assert resolved(given, 1.01 * at_limit, 1.0) is given
-    doubled = resolved(given, 0.99 * at_limit, 1.0)
-    assert {each.dtype for side in (doubled.source, doubled.target) for each in side} == {
-        torch.float64
-    }
-    torch.testing.assert_close(doubled.source.z, given.source.z.double(), rtol=0, atol=0)
-    exact = problem(torch.float64)
-    assert resolved(exact, 0.01 * at_limit, 1.0) is exact
-
-
 def test_what_float64_cannot_tell_apart_is_refused_with_what_it_can():
     given = problem()
     smallest = given.largest_score * LOG2E / 2.0**38

@@ -5,12 +5,7 @@ import math
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.plan.scores import (
-    DenseScores,
-    FactoredScores,
-    plan_sums,
-    row_potentials,
-)
+from jsem_pyg.transport.plan.scores import DenseScores, FactoredScores
 
 
 def both(dtype, rows=50, columns=40, rank=3):
@@ -32,16 +27,3 @@ def test_averages_are_differentiable_twice():
     assert bool(f.isneginf().any())
     assert torch.autograd.gradcheck(short.apply, y)
     assert torch.autograd.gradgradcheck(lambda y: short.apply(y).square(), y)
-
-
-def test_sums_over_a_plan():
-    short, _ = both(torch.float64)
-    plan, sums = short.dense(), plan_sums(short.scores)
-    torch.testing.assert_close(sums.r, plan.sum(1))
-    torch.testing.assert_close(sums.c, plan.sum(0))
-    torch.testing.assert_close(sums.log2, torch.special.xlogy(plan, plan).sum() / math.log(2))
-    rows = torch.arange(50) % 7 == 3
-    found = row_potentials(short.scores, rows)
-    bare = short.scores.u @ short.scores.v.T + short.scores.g
-    torch.testing.assert_close(found[rows], -(bare * math.log(2)).logsumexp(1)[rows] / math.log(2))
-    assert not bool(found[~rows].any())

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 from transport.problems import align, masses, points
-from transport.shapes import spiral, swiss_roll
 
-from jsem_pyg.transport import Factor, GeodesicCost
+from jsem_pyg.transport import Factor
 from jsem_pyg.transport.sinkhorn.loop import Kernel
 from jsem_pyg.transport.sinkhorn.newton import newton
 
@@ -67,14 +66,6 @@ def test_costs_are_no_higher_than_those_of_pot():
 def test_newton_finds_potentials_of_cold_plans_from_nothing():
     u, v = 100 * points(12, 3), points(9, 3, 1)
     p, q = masses(12).log2(), masses(9, 1).log2()
-    one = torch.ones((), dtype=torch.float64)
-    psi = newton(Kernel(u, v, q, p, q, one, one), torch.zeros(9).double(), 1e-10, True)
+    psi = newton(Kernel(u, v, q, p, q), torch.zeros(9).double(), 1e-10, True)
     plan = (p + ((u @ v.T + q + psi) * np.log(2)).log_softmax(1).T / np.log(2)).exp2()
     torch.testing.assert_close(plan.sum(1), q.exp2(), atol=1e-8, rtol=0)
-
-
-def test_copies_are_not_looked_for_between_different_shapes():
-    """The axes of both have other variances."""
-    sides = spiral(400)[0], swiss_roll(400, 1)[0]
-    plan = align(*sides, cost=GeodesicCost())
-    assert all(step.stage != "all points, as copies" for step in plan.history)

@@ -10,10 +10,8 @@ from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.transport import (
     Factor,
-    FeatureCost,
     GeodesicCost,
     HeatCost,
-    Plan,
     gromov_wasserstein,
 )
 
@@ -82,7 +80,6 @@ class TestLaws:
         found = order[plan.argmax()][has_mass] == torch.arange(300)[has_mass]
         assert float(found.double().mean()) > 0.99
         assert plan.converged
-        assert plan.history[-1].stage == "all points, as copies"
         rows, columns = plan.marginals()
         assert float((columns - (p[order] / p.sum()).double()).abs().sum()) < 1e-3
         assert float((rows - (p / p.sum()).double()).abs().sum()) < 1e-3
@@ -123,11 +120,11 @@ class TestLaws:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("backend", ["torch", "numba", "auto"])
+@pytest.mark.parametrize("backend", ["numba", "auto"])
 def test_backends_agree(kind, backend):
     options = {"starts": ["axes"], **TIGHT}
     plan = align(*small(kind), backend=backend, **options)
-    reference = align(*small(kind), backend="reference", **options)
+    reference = align(*small(kind), backend="torch", **options)
     torch.testing.assert_close(plan.dense(), reference.dense(), atol=1e-9, rtol=0)
 
 
@@ -200,47 +197,6 @@ class TestWarmth:
         torch.testing.assert_close(warm.dense(), torch.full((20, 20), 1 / 400).double())
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.02])
-def test_semirelaxed_rows_are_exact_and_columns_are_free(rho):
-    """Half of the target has no counterpart: three clusters of six."""
-    centres = 3 * torch.eye(6, 8).double()
-    source = centres[:3].repeat_interleave(8, 0) + 0.3 * points(24, 8, 1)
-    target = torch.cat([source, centres[3:].repeat_interleave(8, 0) + 0.3 * points(24, 8, 2)])
-    make = FeatureCost("kernel")
-    options = {"starts": ["costs"], "epsilon": 0.02}
-    plan = align(make(source), make(target), marginals="semirelaxed", rho=rho, **options)
-    rows, columns = plan.marginals()
-    torch.testing.assert_close(rows, torch.full((24,), 1 / 24).double())
-    balanced = align(make(source), make(target), **options)
-    assert plan.cost < balanced.cost
-    assert isinstance(plan, Plan)
-    assert float((columns - 1 / 48).abs().sum()) > 0.1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced"])
-def test_plans_with_free_masses_are_stationary_where_points_do_not_span_their_space(
-    kind, marginals
-):
-    """Costs off by a constant would be the same problem for balanced plans alone."""
-    plane, sphere = points(8, 3, 1), torch.nn.functional.normalize(points(3, 3, 2))
-    plane[:, 2] = 2.0  # which does not hold the origin
-    first, second = Factor(plane, kind), Factor(torch.cat([sphere, -sphere]), kind)
-    epsilon, rho = 5.0, 2.0
-    options = {"absolute": True, "tol": 1e-6, "max_iter": 500, "marginals": marginals}
-    plan = align(first, second, epsilon=epsilon, rho=rho, **options)
-    assert plan.converged
-    c, d, t = first.dense(), second.dense(), plan.dense()
-    slope = 2 * (c[:, None, :, None] - d[None, :, None, :]).square().flatten(2) @ t.flatten()
-    rows, columns = plan.marginals()
-    slope += epsilon * (t * 8 * 6).log() + rho * (columns * 6).log()
-    if marginals == "unbalanced":
-        slope += rho * (rows * 8).log()[:, None]
-    else:
-        slope -= (slope * t).sum(1, keepdim=True) / rows[:, None]
-    assert float((slope.abs() * t).sum()) < 1e-3 * epsilon
-
-
 @pytest.mark.parametrize("offset", [10.0, 100.0])
 def test_the_critical_temperature_counts_the_means_of_kernels(offset):
     """Far from the origin they are nearly all of the scores, and no iteration met the marginals."""
@@ -255,11 +211,10 @@ def test_the_critical_temperature_counts_the_means_of_kernels(offset):
     assert float((plan.dense() - 1 / 500).abs().sum()) > 0.7
 
 
-@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
-def test_the_unit_of_costs_and_features_makes_no_difference(marginals):
+def test_the_unit_of_costs_and_features_makes_no_difference():
     x, y = points(10, 3, 1), points(13, 2, 2)
     f, h = points(10, 2, 3), points(13, 2, 4)
-    options = {"marginals": marginals, "rho": 1.0, "mass": 0.6, "epsilon": 0.1}
+    options = {"epsilon": 0.1}
     plan = align(Factor(x), Factor(y), features=(f, h), **options)
     assert plan.converged
     unit = 2.0**15

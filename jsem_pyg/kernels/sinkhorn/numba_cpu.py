@@ -20,20 +20,10 @@ _MUCH_WORK = 1 << 20
 
 _PARTS = 16  # of the rows
 
-# Bytes of a tile's shares that are kept until its columns are weighed, for up to 131,072 columns of
-# float32; where there are more, computing them again is quicker than going to memory.
-_KEPT = 4 << 20
-
-# Tiles that take turns at a block, whose v and y then stay in the cache. Where shares are kept
-# there should be few; a single one while v and y are narrower than its shares.
-_GROUP, _KEPT_GROUP, _NARROW = 8, 4, 32
-
 
 @torch.no_grad()
-def sinkhorn_pass(
-    u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
-) -> SinkhornPass:
-    """Compute :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+def sinkhorn_pass(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) -> SinkhornPass:
+    """Compute :func:`.torch_rows.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
     lanes = (0,) * (_VECTOR // u.itemsize)
     arrays = (each.detach().contiguous().numpy() for each in (u, v, g, log2_p, y))
@@ -44,16 +34,12 @@ def sinkhorn_pass(
     parts = min(tiles, _PARTS if u.size(0) * v.size(0) >= _MUCH_WORK else 1)
     column_mass = np.zeros((parts, blocks * BLOCK))
 
-    per_block = ROWS * BLOCK
-    is_kept = blocks * per_block * u.itemsize <= _KEPT
-    group = _GROUP if not is_kept else 1 if u.size(1) + channels <= _NARROW else _KEPT_GROUP
-
     def work(first: int, last: int) -> None:
-        shares = np.empty(group * blocks * per_block if is_kept else per_block, packed.v.dtype)
+        shares = np.empty(blocks * ROWS * BLOCK, packed.v.dtype)
         for part in range(first, last):
             run_tiles(
-                *packed, float(damping), part * tiles // parts, (part + 1) * tiles // parts,
-                shares, f, peak, average.reshape(-1), column_mass[part], group, is_kept, lanes,
+                *packed, part * tiles // parts, (part + 1) * tiles // parts,
+                shares, f, peak, average.reshape(-1), column_mass[part], lanes,
             )  # fmt: skip
 
     map_ranges(work, range(parts + 1), min(torch.get_num_threads(), parts))

@@ -5,8 +5,7 @@ first-level cache; if they matter, their exponentials go to the tile's shares, a
 rows and all columns in the second-level cache, and are multiplied with y. The exponent that a row's
 shares are relative to is a whole number of bits, and rises when a score goes far above it: what was
 summed before is scaled by a power of two then; that is exact. When a tile's rows are closed, the
-column masses follow from its shares; if these outgrow the cache, they are not kept, and it is
-quicker to compute them again.
+column masses follow from its shares.
 
 *Skipping.* Where all scores of a row in a block are far below what the row has already, the shares
 are zero without an exponential; if this is so for all rows, the block is done.
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .result import EMPTY, LARGEST, LARGEST_MASS
+from .result import EMPTY, LARGEST
 from .vectors import CHANNELS, ROWS, STEP, add_columns, average_rows, exp_row, score_rows
 
 Array = NDArray[Any]
@@ -76,157 +75,86 @@ def pack(
 
 
 @compiled(nogil=True)
-def close_row(
-    reference: float, z: float, largest: float, log2_p: float, damping: float
-) -> tuple[float, float, float]:
-    """Compute potential, scale and peak of one row, as `result.close_rows` does."""
-    if z == 0 or log2_p == -np.inf:
-        return -np.inf, 0.0, 0.0
-    total = reference + np.log2(z)
-    mass = min(log2_p + (1 - damping) * total, LARGEST_MASS)
-    return mass - total, 2.0**mass / z, 2.0 ** (largest - reference) / z
-
-
-@compiled(nogil=True)
 def run_tiles(
-    u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, damping: float,
-    first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
-    column_mass: Array, group: int, is_kept: bool, lanes: Any,
+    u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, first: int, last: int,
+    shares: Array, f: Array, peak: Array, average: Array, column_mass: Array, lanes: Any,
 ) -> None:  # fmt: skip
     """Compute tiles from `first` up to `last` of what is :class:`Packed`.
 
-    `shares` is memory to work in: [group * blocks * ROWS * BLOCK] for so many tiles at a time as
-    take turns at a block, if shares are kept until the columns are weighed; else of one block.
-    Written are `f` and `peak` [tiles * ROWS] and, if there were zeros, `average`
-    [tiles * channels * ROWS]; `column_mass` [blocks * BLOCK] is added to. All of these are
-    float64. `lanes` is a tuple as long as a vector.
+    `shares` [blocks * ROWS * BLOCK] is memory to work in. Written are `f` and `peak` [tiles * ROWS]
+    and, if there were zeros, `average` [tiles * channels * ROWS]; `column_mass` [blocks * BLOCK] is
+    added to. All of these are float64. `lanes` is a tuple as long as a vector.
     """
     num_blocks, channels, _ = y.shape
     rank = u.shape[1]
-    per_block = ROWS * BLOCK if is_kept else 0  # numbers in shares
     scores, top = np.empty(ROWS * BLOCK, v.dtype), np.empty(ROWS, v.dtype)
-    reference, largest, z = np.empty((3, group, ROWS))
-    block_reference = np.empty((group, num_blocks, ROWS))
-    is_used = np.empty((group, num_blocks), np.bool_)
-    for start in range(first, last, group):
-        stop = min(start + group, last)
+    reference, largest, z = np.empty((3, ROWS))
+    block_reference, weight = np.empty((num_blocks, ROWS)), np.empty(ROWS, v.dtype)
+    is_used = np.empty(num_blocks, np.bool_)
+    for tile in range(first, last):
+        at_average = tile * channels * ROWS
         reference[:], largest[:], z[:] = EMPTY, EMPTY, 0.0
         for block in range(num_blocks):
-            for tile in range(start, stop):
-                t = tile - start
-                at = (t * num_blocks + block) * per_block
-                score_rows(
-                    scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
-                    rank, width[block], BLOCK, lanes,
-                )  # fmt: skip
-                is_used[t, block] = _open_shares(
-                    top, scores, reference, largest, z, t, shares, at, average,
-                    tile * channels * ROWS, channels, width[block], lanes,
-                )  # fmt: skip
+            at = block * ROWS * BLOCK
+            score_rows(
+                scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
+                rank, width[block], BLOCK, lanes,
+            )  # fmt: skip
+            is_used[block] = _open_shares(
+                top, scores, reference, largest, z, shares, at, average, at_average, channels,
+                width[block], lanes,
+            )  # fmt: skip
+            block_reference[block] = reference
+            if is_used[block]:
+                for c in range(0, channels, CHANNELS):
+                    average_rows(
+                        shares, y, average, at, (block * channels + c) * BLOCK,
+                        at_average + c * ROWS, width[block], BLOCK, lanes,
+                    )  # fmt: skip
+        for r in range(ROWS):
+            row = tile * ROWS + r
+            if z[r] == 0 or log2_p[tile, r] == -np.inf:
+                f[row], peak[row], z[r] = -np.inf, 0.0, 0.0
+            else:
+                f[row] = log2_p[tile, r] - reference[r] - np.log2(z[r])
+                peak[row] = 2.0 ** (largest[r] - reference[r]) / z[r]
+                z[r] = 2.0 ** log2_p[tile, r] / z[r]
+            for c in range(channels):
+                average[at_average + c * ROWS + r] *= z[r]
+        for block in range(num_blocks):
+            if is_used[block]:
                 for r in range(ROWS):
-                    block_reference[t, block, r] = reference[t, r]
-                if is_used[t, block]:
-                    for c in range(0, channels, CHANNELS):
-                        average_rows(
-                            shares, y, average, at, (block * channels + c) * BLOCK,
-                            (tile * channels + c) * ROWS, width[block], BLOCK, lanes,
-                        )  # fmt: skip
-        for tile in range(start, stop):
-            t = tile - start
-            for r in range(ROWS):
-                row = tile * ROWS + r
-                f[row], z[t, r], peak[row] = close_row(
-                    reference[t, r], z[t, r], largest[t, r], log2_p[tile, r], damping
-                )
-                for c in range(channels):
-                    average[(tile * channels + c) * ROWS + r] *= z[t, r]
-        if is_kept:
-            _weigh_columns(
-                shares, is_used, block_reference, reference, z, column_mass, stop - start, width,
-                lanes,
-            )  # fmt: skip
-        else:
-            _score_again(
-                u, v, g, scores, top, shares, is_used, reference, largest, z, column_mass, start,
-                stop, width, lanes,
-            )  # fmt: skip
+                    weight[r] = z[r] * 2.0 ** (block_reference[block, r] - reference[r])
+                add_columns(
+                    shares, weight, column_mass, block * ROWS * BLOCK, block * BLOCK, width[block],
+                    BLOCK, lanes,
+                )  # fmt: skip
 
 
 @compiled(nogil=True)
 def _open_shares(
-    top: Array, scores: Array, reference: Array, largest: Array, z: Array, t: int, shares: Array,
-    at: int, average: Array, average_at: int, channels: int, width: int, lanes: Any,
+    top: Array, scores: Array, reference: Array, largest: Array, z: Array, shares: Array, at: int,
+    average: Array, at_average: int, channels: int, width: int, lanes: Any,
 ) -> bool:  # fmt: skip
     """Turn a block's scores into shares, row by row; True if any row needs them."""
     skipped = _SKIPPED if len(lanes) == 16 else _SKIPPED_DOUBLE
     is_used = False
     for r in range(ROWS):
-        largest[t, r] = max(largest[t, r], top[r])
-        is_used |= top[r] >= largest[t, r] - skipped and top[r] > EMPTY / 2
+        largest[r] = max(largest[r], top[r])
+        is_used |= top[r] >= largest[r] - skipped and top[r] > EMPTY / 2
     if not is_used:
         return False
     for r in range(ROWS):
         row = at + r * BLOCK
-        if top[r] < largest[t, r] - skipped or top[r] <= EMPTY / 2:
+        if top[r] < largest[r] - skipped or top[r] <= EMPTY / 2:
             shares[row : row + width] = 0
             continue
-        if top[r] > reference[t, r] + _HEADROOM:
+        if top[r] > reference[r] + _HEADROOM:
             exponent = np.rint(top[r])
-            factor = 2.0 ** (reference[t, r] - exponent)
-            z[t, r] *= factor
+            factor = 2.0 ** (reference[r] - exponent)
+            z[r] *= factor
             for c in range(channels):
-                average[average_at + c * ROWS + r] *= factor
-            reference[t, r] = exponent
-        z[t, r] += exp_row(shares, scores, row, r * BLOCK, reference[t, r], width, lanes)
+                average[at_average + c * ROWS + r] *= factor
+            reference[r] = exponent
+        z[r] += exp_row(shares, scores, row, r * BLOCK, reference[r], width, lanes)
     return True
-
-
-@compiled(nogil=True)
-def _weigh_columns(
-    shares: Array, is_used: Array, block_reference: Array, reference: Array, scale: Array,
-    column_mass: Array, tiles: int, width: Array, lanes: Any,
-) -> None:  # fmt: skip
-    """Add the masses of the columns of a few tiles, whose rows are closed."""
-    num_blocks = is_used.shape[1]
-    weight = np.empty(ROWS, shares.dtype)
-    for t in range(tiles):
-        for block in range(num_blocks):
-            if not is_used[t, block]:
-                continue
-            for r in range(ROWS):
-                weight[r] = scale[t, r]
-                if block_reference[t, block, r] != reference[t, r]:
-                    weight[r] *= 2.0 ** (block_reference[t, block, r] - reference[t, r])
-            add_columns(
-                shares, weight, column_mass, (t * num_blocks + block) * ROWS * BLOCK,
-                block * BLOCK, width[block], BLOCK, lanes,
-            )  # fmt: skip
-
-
-@compiled(nogil=True)
-def _score_again(
-    u: Array, v: Array, g: Array, scores: Array, top: Array, shares: Array, is_used: Array,
-    reference: Array, largest: Array, scale: Array, column_mass: Array, start: int, stop: int,
-    width: Array, lanes: Any,
-) -> None:  # fmt: skip
-    """Add the masses of the columns of tiles whose rows are closed, and whose shares are gone."""
-    rank = u.shape[1]
-    weight, unused, nothing = np.empty(ROWS, v.dtype), np.zeros_like(scale), np.empty(0)
-    for block in range(width.size):
-        for tile in range(start, stop):
-            t = tile - start
-            if not is_used[t, block]:
-                continue
-            score_rows(
-                scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
-                rank, width[block], BLOCK, lanes,
-            )  # fmt: skip
-            if _open_shares(
-                top, scores, reference, largest, unused, t, shares, 0, nothing, 0, 0, width[block],
-                lanes,
-            ):  # fmt: skip
-                for r in range(ROWS):
-                    weight[r] = scale[t, r]
-                add_columns(
-                    shares, weight, column_mass, 0, block * BLOCK, width[block], BLOCK, lanes
-                )

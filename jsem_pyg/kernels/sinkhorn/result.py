@@ -11,10 +11,6 @@ EMPTY = -(2.0**100)
 # Coordinates are held within this, so that no product of finite vectors leaves the range.
 LARGEST = 2.0**40
 
-# Bits. A row's mass is held below 2^64, or its products would leave the range of float32. Masses
-# of a plan are far below; at a damping other than 1 the scores of a bad start could make any.
-LARGEST_MASS = 64.0
-
 
 class SinkhornPass(NamedTuple):
     """The sums over a plan T that a step of a solver needs; T itself is not stored."""
@@ -61,18 +57,14 @@ class Rows(NamedTuple):
     peak: Tensor  # [N]
 
 
-def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float | Tensor) -> Rows:
-    """Compute potentials and masses of rows from their sums.
+def close_rows(top: Tensor, z: Tensor, log2_p: Tensor) -> Rows:
+    """Compute potentials of rows from their sums.
 
     `top` [N] is the largest score of each row in bits, `z` [N] the sum over j of
-    2^(S_ij - top_i), 0 in an empty row; `log2_p` and `damping` as in `sinkhorn_pass`.
+    2^(S_ij - top_i), 0 in an empty row; `log2_p` as in `sinkhorn_pass`.
     """
     has_mass = (z > 0) & (log2_p > -torch.inf)
     z = torch.where(has_mass, z, 1)
-    total = torch.where(has_mass, top + z.log2(), 0)
-    # Of log2_p - damping * total + total; this way round it is log2_p to the last bit at 1.
-    mass = log2_p + (1 - damping) * total
-    mass = mass.clamp(max=LARGEST_MASS)
-    f = torch.where(has_mass, mass - total, -torch.inf)
-    scale = torch.where(has_mass, mass.exp2() / z, 0)
+    f = torch.where(has_mass, log2_p - top - z.log2(), -torch.inf)
+    scale = torch.where(has_mass, log2_p.exp2() / z, 0)
     return Rows(f, scale, torch.where(has_mass, 1 / z, 0))

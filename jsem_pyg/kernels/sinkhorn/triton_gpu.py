@@ -30,10 +30,8 @@ _PROGRAMS = 512
 
 
 @torch.no_grad()
-def sinkhorn_pass(
-    u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
-) -> SinkhornPass:
-    """Compute :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+def sinkhorn_pass(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) -> SinkhornPass:
+    """Compute :func:`.torch_rows.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
     (num_rows, rank), (num_columns, channels) = u.shape, y.shape
     u, v = bounded(u).contiguous(), bounded(v).contiguous()
@@ -50,7 +48,7 @@ def sinkhorn_pass(
         _row_kernel[(row_blocks, max(1, triton.cdiv(channels, width)))](
             u, v, g, y, top, z, product, channels=channels, CHANNELS=width, **sizes, **blocks
         )
-    rows = close_rows(top.double(), z, log2_p.double(), damping)
+    rows = close_rows(top.double(), z, log2_p.double())
     scale = rows.scale.to(u)
     splits = min(triton.cdiv(_PROGRAMS, max(1, column_blocks)), row_blocks)
     masses = u.new_zeros(splits, num_columns, dtype=torch.float64)

@@ -5,11 +5,11 @@ data, and returns a :class:`Factor`, whose `error` is the part of the cost matri
 """
 
 from .adjacency import AdjacencyCost
-from .columns import ColumnCost
-from .cost import Cost, TableCost, read_cost
+from .columns import ColumnCost, read_cost
+from .cost import Cost
 from .factor import Factor
 from .feature import FeatureCost
-from .geodesic import GeodesicCost, geodesic_columns
+from .geodesic import GeodesicCost
 from .heat import HeatCost
 from .matrix import MatrixCost
 
@@ -22,7 +22,5 @@ __all__ = [
     "GeodesicCost",
     "HeatCost",
     "MatrixCost",
-    "TableCost",
-    "geodesic_columns",
     "read_cost",
 ]

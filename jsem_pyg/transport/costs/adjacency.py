@@ -8,14 +8,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_edge_weight, read_nodes
+from ..._checks import read_nodes
 from ..._precision import compute_dtype
-from ...graph import GraphStructure
-from ...graph.adjacency import read_adjacency
-from ...graph.prepare import choose_weight
-from ...graph.read_structure import count_nodes, read_structure
 from ...kernels.ordering import scipy_indices
-from .graph_input import data_graph
+from .graph_input import data_graph, read_edges
 
 
 class AdjacencyCost:
@@ -56,18 +52,13 @@ class AdjacencyCost:
             edge_index, edge_weight, num_nodes = data_graph(data), data.edge_weight, data.num_nodes
             if edge_index is None:
                 raise ValueError(f"Expected the Data to have 'edge_index' (got {data!r}).")
-        if not isinstance(edge_index, GraphStructure):
-            num_nodes = count_nodes(edge_index, num_nodes)
-            adjacency = read_adjacency(edge_index, num_nodes)
-            edge_index = torch.stack([adjacency.row, adjacency.col])
-            edge_weight = choose_weight(adjacency.weight, edge_weight)
-        self.graph = read_structure(edge_index, num_nodes)
-        if edge_weight is None:
-            edge_weight = torch.ones(self.graph.num_edges, device=self.graph.device)
-        check_edge_weight(edge_weight, self.graph.num_edges)
-        edge_weight = edge_weight.detach().to(compute_dtype(edge_weight))
-        self.graph.check_weight(edge_weight)
-        self.weight = self.graph.symmetric(self.graph.to_slots(edge_weight))
+        graph = read_edges(edge_index, edge_weight, num_nodes)
+        weight = graph.weight
+        if weight is None:
+            weight = torch.ones(graph.structure.num_edges, device=graph.structure.device)
+        weight = weight.detach().to(compute_dtype(weight))
+        self.graph = graph.structure
+        self.weight = self.graph.symmetric(self.graph.to_slots(weight))
 
     @property
     def num_points(self) -> int:

@@ -11,13 +11,14 @@ from ..._checks import (
     check_dense,
     check_finite,
     check_float,
+    check_instance,
     check_nonnegative_int,
     check_positive_int,
     read_nodes,
 )
 from ..._precision import compute_dtype, without_autocast
 from ..._random import seeded
-from .cost import check_symmetry
+from .cost import Cost, check_matrix, check_symmetry
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, smallest_rank, warn_if_large
 from .roots import signed_root
@@ -120,6 +121,15 @@ class ColumnCost:
         error = relative_norm(found.double() - column.double(), column.double())
         warn_if_large("ColumnCost", error, "take a larger 'rank' and 'num_columns'")
         return Factor(x, "kernel", sign, error)
+
+
+def read_cost(name: str, source: Any) -> Cost:
+    """Read a cost in any view; a tensor is a matrix [N, N], and is checked."""
+    if isinstance(source, Cost):
+        return source
+    check_instance(name, source, Tensor, "a matrix [N, N], or a cost such as ColumnCost")
+    check_matrix(name, source)
+    return ColumnCost(lambda nodes: source[:, nodes.to(source.device)], source.size(0))
 
 
 def _fit(column: Tensor, drawn: Tensor, rank: int, share: float) -> tuple[Tensor, Tensor]:

@@ -1,16 +1,15 @@
-"""A cost matrix inside one space, and its views: a table, columns on demand, a factor.
+"""A cost matrix inside one space, and its views: columns on demand, a factor.
 
-All of them have the methods of :class:`Cost`: a :class:`TableCost` stores the whole matrix, a
-:class:`.ColumnCost` computes the columns that are needed, a :class:`.Factor` has a short vector for
-each point, an :class:`.AdjacencyCost` has the edges of a graph.
+All of them have the methods of :class:`Cost`: a :class:`.ColumnCost` computes the columns that are
+needed, a :class:`.Factor` has a short vector for each point, an :class:`.AdjacencyCost` has the
+edges of a graph.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from ..._checks import check_dense, check_finite, check_float, check_instance, numbers_of
-from ..._precision import compute_dtype
+from ..._checks import check_dense, check_finite, check_float, numbers_of
 
 _ASYMMETRY = 1e-4  # of entries, relative to the largest
 _SMALLEST, _LARGEST = 1e-12, 1e12  # costs: solvers compute with their fourth powers
@@ -26,30 +25,6 @@ class Cost(Protocol):
 
     def columns(self, nodes: Tensor) -> Tensor:
         """Compute the columns [N, M] of M nodes."""
-
-
-class TableCost(NamedTuple):
-    """A cost matrix that is stored."""
-
-    matrix: Tensor  # [N, N] symmetric
-
-    @property
-    def num_points(self) -> int:
-        """N."""
-        return self.matrix.size(0)
-
-    def columns(self, nodes: Tensor) -> Tensor:
-        """Compute the columns [N, M] of M nodes."""
-        return self.matrix[:, nodes]
-
-
-def read_cost(name: str, source: Any) -> Cost:
-    """Read a cost in any view; a tensor is a matrix [N, N], and is checked."""
-    if isinstance(source, Cost):
-        return source
-    check_instance(name, source, Tensor, "a matrix [N, N], or a cost such as ColumnCost")
-    check_matrix(name, source)
-    return TableCost(source.detach().to(compute_dtype(source)))
 
 
 def check_matrix(name: str, matrix: Any) -> None:

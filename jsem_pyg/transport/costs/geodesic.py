@@ -1,4 +1,4 @@
-"""Lengths of shortest paths as costs: single columns, or a factor by landmark scaling."""
+"""Lengths of shortest paths as costs: a factor by landmark scaling."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,23 +9,19 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
-from torch_geometric.utils import remove_self_loops, to_undirected
 
 from ..._checks import (
     as_argument,
     check_choice,
-    check_edge_index,
-    check_edge_weight,
     check_nonnegative_int,
     check_points,
     check_positive_int,
 )
-from ..._precision import compute_dtype, without_autocast
+from ..._precision import without_autocast
 from ..._random import seeded
 from ...graph import GraphStructure
 from ...kernels.ordering import scipy_indices
 from ...neighbors.points import METRICS, prepare_points
-from .columns import ColumnCost
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large
 from .graph_input import GraphInput, check_connected, read_graph
@@ -207,44 +203,3 @@ def errors_by_rank(x: Tensor, nodes: list[int], true: Tensor) -> list[float]:
         found += (column[nodes, None] - column).square()
         errors.append(relative_norm(found - true, true))
     return errors
-
-
-def geodesic_columns(
-    edge_index: Tensor, num_nodes: int, edge_length: Tensor | None = None
-) -> ColumnCost:
-    """Compute lengths of shortest paths of a connected graph, by one search for each column.
-
-    Args:
-        edge_index: [2, E]; one direction of an edge is enough.
-        num_nodes: N.
-        edge_length: [E] non-negative; None: ones.
-
-    Raises:
-        ValueError: when a column is computed, if the graph is not connected.
-
-    Example:
-        >>> path = torch.tensor([[0, 1], [1, 2]])
-        >>> cost = geodesic_columns(path, 3, torch.tensor([2.0, 0.5]))
-        >>> cost.columns(torch.tensor([0]))[:, 0]
-        tensor([0.0000, 2.0000, 2.5000])
-    """
-    check_edge_index(edge_index, num_nodes)
-    if edge_length is None:
-        edge_length = torch.ones(edge_index.size(1))
-    check_edge_weight(edge_length, edge_index.size(1), "edge_length")
-    dtype = compute_dtype(edge_length)
-    length = edge_length.detach().cpu().double()
-    edges, length = remove_self_loops(edge_index.cpu().long(), length)
-    edges, length = to_undirected(edges, length, num_nodes, reduce="min")
-    matrix = _length_matrix(GraphStructure(edges, num_nodes), length)
-
-    def columns(nodes: Tensor) -> Tensor:
-        paths = dijkstra(matrix, indices=nodes.tolist()).T
-        if np.isinf(paths).any():
-            raise ValueError(
-                "Expected a connected graph (got nodes that no path joins). To fix this, join its "
-                "components, knn_graph(..., connect=True), or take the cost from heat."
-            )
-        return torch.from_numpy(paths).to(dtype)
-
-    return ColumnCost(columns, num_nodes)

@@ -17,7 +17,7 @@ from ..._checks import (
 from ..._precision import compute_dtype
 from ...graph import GraphStructure
 from ...graph.prepare import GraphReader, choose_weight
-from ...graph.read_structure import count_nodes
+from ...graph.read_structure import count_nodes, read_structure
 from ...neighbors import knn_graph
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
@@ -119,9 +119,9 @@ def read_graph(
         check_points("source", points)
         return _neighbor_graph(points, edge_weight, num_nodes, k, metric)  # type: ignore[arg-type]
     if isinstance(source, Data):
-        return _given_graph(graph, edge_weight, num_nodes, points)
+        return read_edges(graph, edge_weight, num_nodes, points)
     with as_argument("source", "edge_index"):
-        return _given_graph(graph, edge_weight, num_nodes, points)
+        return read_edges(graph, edge_weight, num_nodes, points)
 
 
 def _data_weight(data: Data, name: str | None) -> Tensor | None:
@@ -152,14 +152,17 @@ def _neighbor_graph(
     return GraphInput(structure, found[1].to(dtype), points, True)
 
 
-def _given_graph(
-    graph: Any, edge_weight: Tensor | None, num_nodes: int | None, points: Tensor | None
+def read_edges(
+    graph: Any, edge_weight: Tensor | None, num_nodes: int | None, points: Tensor | None = None
 ) -> GraphInput:
+    """Read and check a graph in any form, with weights [E] and the points that it joins."""
     kinds = Tensor | GraphStructure | SparseTensor
-    check_instance("source", graph, kinds, "a Data, a graph in any form, or points [N, D]")
+    check_instance("edge_index", graph, kinds, "a Data, a graph in any form, or points [N, D]")
     size = count_nodes(graph, num_nodes)
     if size == 0:
-        raise ValueError("Expected a graph of at least one node (got none).")
+        raise ValueError("Expected 'edge_index' to have at least one node (got none).")
+    if isinstance(graph, GraphStructure):
+        graph = read_structure(graph, num_nodes)
     if points is not None and points.size(0) != size:
         raise ValueError(
             f"Expected the points of 'source' to have a row for each of its {size} nodes (got "

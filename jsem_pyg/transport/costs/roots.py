@@ -20,10 +20,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .factor_error import smallest_rank
-from .first_order import first_order
+from .first_order import refuse_second_derivative
 
 _WHAT = "the eigenvectors of a cost"
 
@@ -33,18 +32,18 @@ def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
 
     The rank r is smaller if that loses at most `tol` of the Frobenius norm.
     """
-    x, sign = _SignedRoot.apply(first_order(matrix, _WHAT), rank, tol)
+    x, sign = _SignedRoot.apply(matrix, rank, tol)
     return x, sign
 
 
 def inverse_root(matrix: Tensor, shift: float) -> Tensor:
     """Compute (A + shift I)^(-1/2) of a positive semidefinite matrix A; differentiable."""
-    return _InverseRoot.apply(first_order(matrix, _WHAT), shift)
+    return _InverseRoot.apply(matrix, shift)
 
 
 def leading_basis(matrix: Tensor, rank: int) -> Tensor:
     """Find the eigenvectors [M, rank] of the largest eigenvalues of a symmetric matrix [M, M]."""
-    return _LeadingBasis.apply(first_order(matrix, _WHAT), rank)
+    return _LeadingBasis.apply(matrix, rank)
 
 
 def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,8 +74,8 @@ class _SignedRoot(torch.autograd.Function):
         return (vector[:, :kept] * value[:kept].abs().sqrt()).to(matrix.dtype), sign
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, None, None]:
+        refuse_second_derivative(_WHAT)
         value, vector = ctx.saved_tensors
         kept = grad.size(1)
         root, column = value.abs().sqrt(), value[:kept]
@@ -98,8 +97,8 @@ class _InverseRoot(torch.autograd.Function):
         return ((vector / root) @ vector.T).to(matrix.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivative(_WHAT)
         root, vector = ctx.saved_tensors
         difference = -1 / (root[:, None] * root * (root[:, None] + root))
         inner = vector.T @ _symmetric(grad.double()) @ vector * difference
@@ -114,8 +113,8 @@ class _LeadingBasis(torch.autograd.Function):
         return vector[:, -rank:].flip(1).to(matrix.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivative(_WHAT)
         value, vector = ctx.saved_tensors
         cut = value.numel() - grad.size(1)
         out, kept = vector[:, :cut], vector[:, cut:]

@@ -5,15 +5,12 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._checks import check_choice
 from ..._precision import without_autocast
 from ...kernels.torch_func import outside_inference
 from ..plan.plan import Plan
 from ..problem.options import SolverOptions
 from ..solver.task import read_task
 from .envelope import value_at
-
-DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # marginals with a gradient
 
 
 @outside_inference()
@@ -30,8 +27,6 @@ def gw_distance(
     features: tuple[Tensor, Tensor] | None = None,
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
-    marginals: str = "balanced",
-    rho: float = 0.1,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,
@@ -47,18 +42,17 @@ def gw_distance(
         + (1 - \alpha) \sum_{ij} |\phi_i - \psi_j|^2 T_{ij}
         + \epsilon \, \mathrm{KL}(\mathbf{T} \,|\, \mathbf{p} \mathbf{q}^T)
 
-    plus the terms of penalties and of known pairs. It is not zero for equal spaces, since it
+    plus the term of known pairs. It is not zero for equal spaces, since it
     includes the entropy; :attr:`.Plan.cost`, without entropy, tends to zero with epsilon.
 
     Gradients are exact, by the envelope theorem, up to the solver's tolerance: in the coordinates
     of both sides, and so in whatever a cost makes them of, such as edge weights; in `features`; and
     in `p` and `q`. They belong to a problem at the temperature of the plan, a number in the unit
-    of squared costs: that a relative `epsilon`, or `rho`, changes with the data is not seen. Where
+    of squared costs: that a relative `epsilon` changes with the data is not seen. Where
     a function is wanted whose values differ as the gradients say, fix `epsilon` with `absolute`,
     and begin at the last plan, so that it stays in one optimum. The gradient in `p` is
-    taken after masses are divided by their sum; at a mass of zero it is one-sided. Second
-    derivatives, in which the plan moves as well, are refused, and so are forward mode and
-    `torch.func`.
+    taken after masses are divided by their sum, which have to be positive then. Second derivatives,
+    in which the plan moves as well, are refused, and so are forward mode and `torch.func`.
 
     Args:
         source: see :func:`gromov_wasserstein`, like all arguments that are not described here.
@@ -71,9 +65,6 @@ def gw_distance(
         features: likewise.
         alpha: likewise.
         known_pairs: likewise.
-        marginals: "balanced", "semirelaxed" or "unbalanced". Masses whose marginal is penalised,
-            or free, have a gradient only if they are positive.
-        rho: likewise.
         coarse: likewise.
         starts: likewise.
         tol: likewise. Gradients are off by as much; the value by its square.
@@ -96,11 +87,8 @@ def gw_distance(
         >>> bool((x.grad * x).sum() < 0)  # it falls as x grows
         True
     """
-    check_choice("marginals", marginals, DIFFERENTIABLE)
     options = SolverOptions(
-        epsilon=epsilon, absolute=absolute, alpha=alpha, marginals=marginals, rho=rho,
-        coarse=coarse, starts=starts, tol=tol, max_iter=max_iter, seed=seed, backend=backend,
-        progress=progress,
+        epsilon, absolute, alpha, coarse, starts, tol, max_iter, seed, backend, progress
     )  # fmt: skip
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
     return value_at(task, task.solve())

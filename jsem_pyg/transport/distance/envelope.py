@@ -19,73 +19,72 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..costs.first_order import first_order
-from ..plan.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
+from ..costs.first_order import refuse_second_derivative
+from ..plan.plan import Plan
+from ..plan.scores import FactoredScores, average
 from ..problem.objective import fused_cost, known_pull
-from ..problem.relaxation import Relaxation
 from ..solver.task import Task
 
-_WHAT = "the optimum of a transport problem"
 
-
-def value_at(task: Task, plan: Any) -> Tensor:
+def value_at(task: Task, plan: Plan) -> Tensor:
     """Compute the objective of a task at its optimum, a plan of :func:`.gromov_wasserstein`.
 
-    With gradients in both factors, masses and features.
+    With first derivatives in both factors, masses and features; a second one is refused, since the
+    plan is held fixed.
     """
-    first, second = (
-        replace(each, x=first_order(each.x, _WHAT)) for each in (task.first, task.second)
-    )
-    p, q = (first_order(mass, _WHAT) for mass in (task.p, task.q))
-    features = task.features
-    if features is not None:
-        features = first_order(features[0], _WHAT), first_order(features[1], _WHAT)
-    known = task.known_pairs
-    if known is not None and known.is_inference():
-        task = replace(task, known_pairs=known.clone())
-    task = replace(task, first=first, second=second, p=p, q=q, features=features)
-    relaxation = task.relaxation()
-    fixed = relaxation.fixes_rows, relaxation.fixes_columns
-    for name, mass, is_fixed in zip("pq", (p, q), fixed, strict=True):
-        if mass.requires_grad and not is_fixed and bool((mass == 0).any()):
+    for name, mass in (("p", task.p), ("q", task.q)):
+        if mass.requires_grad and bool((mass == 0).any()):
             raise ValueError(
-                f"Expected '{name}' to be positive, as its gradient is asked for and its marginal "
-                "is not fixed (got zeros). To fix this, leave these points out."
+                f"Expected '{name}' to be positive, as its gradient is asked for (got zeros). To "
+                "fix this, leave these points out."
             )
-    with torch.enable_grad():  # the prices are derivatives, which the value alone needs too
-        value = _lagrangian(task, plan, relaxation)
-    if not (torch.is_grad_enabled() and any(each.requires_grad for each in task.tensors)):
-        value = value.detach()
-    return value.to(first.x.dtype)
+    value: Tensor = _Optimum.apply(task, plan, *task.tensors)
+    return value
 
 
-def _lagrangian(task: Task, plan: Any, relaxation: Relaxation) -> Tensor:
-    """Compute the Lagrangian of the optimum, float64; for masses of sum one."""
-    scores, epsilon, p, q = plan.scores, plan.epsilon, task.p, task.q
-    sums = plan_sums(scores)
-    tilt = _Tilt(scores, sums, p.detach(), q.detach())
+class _Optimum(torch.autograd.Function):
+    """The Lagrangian, whose derivatives are computed together with it."""
+
+    @staticmethod
+    def forward(ctx: Any, task: Task, plan: Plan, *tensors: Tensor) -> Tensor:
+        with torch.enable_grad():
+            given = [each.detach().clone().requires_grad_() for each in tensors]
+            x, y, p, q = given[:4]
+            first, second = replace(task.first, x=x), replace(task.second, x=y)
+            task = replace(task, first=first, second=second, p=p, q=q)
+            if task.features is not None:
+                task = replace(task, features=(given[4], given[5]))
+            value = _lagrangian(task, plan)
+            if any(ctx.needs_input_grad):
+                ctx.save_for_backward(*torch.autograd.grad(value, given))
+        return value.detach().to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative("the optimum of a transport problem")
+        return None, None, *(grad * each for each in ctx.saved_tensors)
+
+
+def _lagrangian(task: Task, plan: Plan) -> Tensor:
+    """Compute the Lagrangian of the optimum, float64."""
+    scores, p, q = plan.scores, task.p, task.q
+    assert isinstance(scores, FactoredScores)
+    r, c = plan.marginals()
+    tilt = _Tilt(scores, r, c, p.detach(), q.detach())
     first, second = (replace(each, x=each.x.double()) for each in (task.first, task.second))
     cost = fused_cost(first, second, task.features, task.alpha, tilt.average, tilt.r, tilt.c)
     if task.known_pairs is not None:
         cost = cost + task.alpha * known_pull(
-            first, second, task.known_pairs, tilt.average, tilt.r, tilt.c, relaxation.is_balanced
+            first, second, task.known_pairs, tilt.average, tilt.r, tilt.c
         )
-    value = cost + epsilon * _entropy(sums, p, q, relaxation)
+    value = cost + plan.epsilon * _entropy(scores, r, c, p.detach(), q.detach())
     prices = torch.autograd.grad(cost, (tilt.w, tilt.z), retain_graph=True)
-    rows = relaxation.fixes_rows, relaxation.rows, p, q, sums.r, scores
-    columns = relaxation.fixes_columns, relaxation.columns, q, p, sums.c, None
-    for price, (is_fixed, rho, mass, other, sent, seen) in zip(
-        prices, (rows, columns), strict=True
-    ):
-        if is_fixed:
-            seen = scores.transposed() if seen is None else seen
-            price = price + epsilon * _mean_logarithms(seen, mass, other)
-            value = value + price @ (mass - sent)
-        elif rho > 0:
-            value = value + rho * _divergence(sent, mass)
-    if relaxation.is_balanced:  # the mean of all prices is in both
-        value = value - (price @ mass.detach()) * (1 - sums.c.sum())
-    return value
+    rows, columns = (scores, p, q, r), (scores.transposed(), q, p, c)
+    for price, (seen, mass, other, sent) in zip(prices, (rows, columns), strict=True):
+        price = price + plan.epsilon * _mean_logarithms(seen, mass.detach(), other.detach())
+        value = value + price @ (mass - sent)
+    # The mean of all prices is in both.
+    return value - (price @ mass.detach()) * (1 - c.sum())
 
 
 class _Tilt:
@@ -95,12 +94,12 @@ class _Tilt:
     of the columns; a change of masses of the same sum does not see it.
     """
 
-    def __init__(self, scores: FactoredScores, sums: PlanSums, p: Tensor, q: Tensor) -> None:
+    def __init__(self, scores: FactoredScores, r: Tensor, c: Tensor, p: Tensor, q: Tensor) -> None:
         self.scores, self.p, self.q = scores, p, q
         self.w = torch.zeros_like(p, requires_grad=True)
         self.z = torch.zeros_like(q, requires_grad=True)
-        self.r = sums.r + self.w + p * self.z.sum()
-        self.c = sums.c + self.z + q * self.w.sum()
+        self.r = r + self.w + p * self.z.sum()
+        self.c = c + self.z + q * self.w.sum()
 
     def average(self, y: Tensor) -> Tensor:
         """Compute T y [N, D] of y [K, D]."""
@@ -108,36 +107,20 @@ class _Tilt:
         return sent + self.w[:, None] * (self.q @ y) + self.p[:, None] * (self.z @ y)
 
 
-def _entropy(sums: PlanSums, p: Tensor, q: Tensor, relaxation: Relaxation) -> Tensor:
-    """Compute KL(T | p q^T), of any mass; without derivative in marginals that are fixed."""
-    p = p.detach() if relaxation.fixes_rows else p
-    q = q.detach() if relaxation.fixes_columns else q
-    logarithms = math.log(2) * sums.log2 - _weighted_log(sums.r, p) - _weighted_log(sums.c, q)
-    return logarithms - sums.r.sum() + p.sum() * q.sum()
+def _entropy(scores: FactoredScores, r: Tensor, c: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """Compute KL(T | p q^T) of a plan with the masses r and c."""
+    means, mass = scores.averages(scores.v)
+    log2 = (mass[:, None] * scores.u.double() * means).sum()
+    for sent, potential, wanted in ((r, scores.f, p), (c, scores.g, q)):
+        log2 = log2 + sent @ torch.where(wanted > 0, potential.double() - wanted.log2(), 0)
+    return math.log(2) * log2 - r.sum() + 1
 
 
 def _mean_logarithms(scores: FactoredScores, p: Tensor, q: Tensor) -> Tensor:
-    """Sum over j: q_j ln(T_ij / (p_i q_j)), of each row [N].
-
-    Where p is zero, it is the limit: the potential of a row does not depend on its mass otherwise.
-    """
-    p, q = p.detach(), q.detach()
-    f = scores.f.double() - p.log2()
-    without = p == 0
-    if bool(without.any()):
-        f = torch.where(without, row_potentials(scores, without), f)
-    g = torch.where(q > 0, scores.g.double() - q.log2(), 0)
-    return math.log(2) * (scores.u.double() @ (q @ scores.v.double()) + f + q @ g)
-
-
-def _divergence(sent: Tensor, mass: Tensor) -> Tensor:
-    """Compute KL(sent | mass), of any masses."""
-    return (
-        torch.special.xlogy(sent, sent).sum() - _weighted_log(sent, mass) - sent.sum() + mass.sum()
+    """Sum over j: q_j ln(T_ij / (p_i q_j)), of each row [N]; zero without mass."""
+    f, g = (
+        torch.where(mass > 0, potential.double() - mass.log2(), 0)
+        for mass, potential in ((p, scores.f), (q, scores.g))
     )
-
-
-def _weighted_log(weight: Tensor, mass: Tensor) -> Tensor:
-    """Sum weight ln(mass) over points with mass."""
-    has_mass = mass.detach() > 0
-    return weight @ torch.where(has_mass, mass, 1).log()
+    logarithms = scores.u.double() @ (q @ scores.v.double()) + f + q @ g
+    return torch.where(p > 0, math.log(2) * logarithms, 0)

@@ -2,15 +2,14 @@
 
 Nodes get colours, at first the sizes of their components. A node's new colour
 depends on its own and on the weights and colours of its neighbours (colour refinement); two nodes
-of different colours cannot be partners. Where a colour has several nodes, as all of a cycle have,
-one node of the source is paired with each candidate of the target in turn, and the colours are
-refined again.
+of different colours cannot be partners. If a colour has several nodes, as all of a cycle have, the
+first ones of both sides are paired, and the colours are refined again. That is right if these nodes
+are alike; between regular graphs they need not be, and nothing is found.
 
 Source: McKay and Piperno, "Practical graph isomorphism, II", Journal of Symbolic Computation 60,
 2014, section 2.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,8 @@ Array = NDArray[Any]
 def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     """Find partners [N] of all nodes with which the graphs are equal, weights included.
 
-    None if there is none, or if the search would take long, as it does between some strongly
-    regular graphs. Matrices are symmetric, without stored zeros.
+    None if there is none, or if colours do not show it. Matrices are symmetric, without stored
+    zeros.
     """
     if source.shape != target.shape or source.nnz != target.nnz:
         return None
@@ -38,24 +37,22 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     generator = np.random.default_rng(0)
     code = _random(generator, weight.size)[code]
     graph = csr_array((code, both.indices, both.indptr), both.shape)
-    work = 0
     _, part = connected_components(both, directed=False)
-    pending: list[Iterator[Array]] = [iter([np.bincount(part)[part]])]
-    while pending and work <= SCHEDULE.most_refining:
-        colour = next(pending[-1], None)
-        if colour is None:
-            pending.pop()
-            continue
+    colour, work = np.bincount(part)[part], 0
+    while work <= SCHEDULE.most_refining:
         colour, count, rounds = _refined(graph, colour, generator)
         work += rounds * (graph.nnz + 2 * size)
         if count is None:
-            continue
+            break
         partner = np.empty(size, np.int64)
         partner[colour[:size].argsort(kind="stable")] = colour[size:].argsort(kind="stable")
         if (source != pulled(target, partner)).nnz == 0:
             return partner
-        if count.max() > 1:
-            pending.append(_paired(colour, count))
+        if count.max() == 1:
+            break
+        rarest = np.where(count > 1, count, size + 1).argmin()
+        for side in (colour[:size], colour[size:]):
+            side[np.flatnonzero(side == rarest)[0]] = colour.size
     return None
 
 
@@ -85,15 +82,3 @@ def _refined(
         found = values.size
         own = _random(generator, found)[colour]
         colour = own * np.uint64(3) + graph @ own  # modulo 2^64
-
-
-def _paired(colour: Array, count: Array) -> Iterator[Array]:
-    """Pair the first source node of the smallest colour with each target node of that colour."""
-    size = colour.size // 2
-    chosen = np.flatnonzero(count > 1)
-    chosen = chosen[count[chosen].argmin()]
-    node = np.flatnonzero(colour[:size] == chosen)[0]
-    for other in np.flatnonzero(colour[size:] == chosen):
-        child = colour.copy()
-        child[[node, size + other]] = colour.size
-        yield child

@@ -30,14 +30,14 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     .. math::
         \min_m \sum_{ik} |A_{ik} - B_{m_i m_k}|^2
 
-    A renamed copy of a graph is found exactly, at cost zero
-    (:mod:`jsem_pyg.transport.match.isomorphism`). For other graphs the search starts from a few
+    A renamed copy of a graph is found exactly, at cost zero, by the colours of its nodes
+    (:mod:`jsem_pyg.transport.match.isomorphism`). Otherwise the search starts from a few
     candidates for each node, whose surroundings look alike
     (:mod:`jsem_pyg.transport.match.candidates`), since descent from the independent plan ends in
     wrong optima on all but random graphs. Better assignments are then searched along the edges
     (:mod:`jsem_pyg.transport.match.moves`). Graphs of up to 2,000 nodes or so are also compared by
-    the heat profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), computed on the
-    edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods: it is
+    the heat profile of every node (:mod:`jsem_pyg.transport.profiles`), computed on the edges as
+    they are, and on edges weighted by the overlap of their ends' neighbourhoods: it is
     small for random edges. If nodes have few neighbours, as on roads and power lines, a search
     for alike branches is added (:mod:`jsem_pyg.transport.match.branches`); it looks at all pairs
     of nodes. Otherwise memory grows with nodes and edges.
@@ -106,8 +106,6 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
 def _read_cost(name: str, value: Any) -> AdjacencyCost:
     with as_argument(name, "edge_index"):
         cost = value if isinstance(value, AdjacencyCost) else AdjacencyCost(value)
-    if cost.num_points == 0:
-        raise ValueError(f"Expected '{name}' to have at least one node (got none).")
     check_cost_range(name, float(cost.weight.max()) if cost.weight.numel() else 0.0)
     return cost
 

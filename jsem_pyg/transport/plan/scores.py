@@ -44,9 +44,6 @@ class Scores(Protocol):
     def shares(self, dtype: torch.dtype) -> "Scores":
         """Scale rows to sums of one, to the last digits of a type; rows without mass stay empty."""
 
-    def times(self, factor: float) -> "Scores":
-        """Multiply the plan by a number."""
-
 
 class FactoredScores(NamedTuple):
     """log2 T_ij = u_i . v_j + f_i + g_j; only the vectors are stored."""
@@ -78,29 +75,34 @@ class FactoredScores(NamedTuple):
 
     def column_sums(self) -> Tensor:
         """Compute T^T 1 [K], in float64."""
-        return self._pass(self.f, self.v[:, :0], 0.0).column_mass
+        return self.transposed().averages(self.u[:, :0])[1]
 
     def product(self, y: Tensor) -> Tensor:
         """Compute T y [N, D] of y [K, D]."""
-        dtype = torch.promote_types(self.u.dtype, y.dtype)
-        return self._in(dtype)._pass(self.f.to(dtype), y.to(dtype), 0.0).average.to(y)
+        scores = self._in(torch.promote_types(self.u.dtype, y.dtype))
+        means, mass = scores.averages(y.to(scores.u))
+        return (mass[:, None] * means).to(y)
 
     def shares(self, dtype: torch.dtype) -> "FactoredScores":
         """Scale rows to sums of one, in a type."""
         scores = self._in(dtype)
-        log2_one = torch.where(scores.f > -torch.inf, 0, scores.f)
-        return scores._replace(f=scores._pass(log2_one, scores.v[:, :0], 1.0).f)
+        return scores._replace(f=scores._pass(scores.v[:, :0]).f)
 
-    def times(self, factor: float) -> "FactoredScores":
-        """Multiply the plan by a number."""
-        return self._replace(f=self.f + math.log2(factor))
+    def averages(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the mean [N, D] of y [K, D] over the row of each point, and its mass [N]."""
+        done = self._pass(y)
+        has_mass = self.f > -torch.inf
+        apart = torch.where(has_mass, self.f.double() - done.f.double(), -torch.inf)
+        return done.average.double(), apart.exp2()
 
     def _in(self, dtype: torch.dtype) -> "FactoredScores":
         return FactoredScores(*(each.to(dtype) for each in self))
 
-    def _pass(self, log2_p: Tensor, y: Tensor, damping: float) -> SinkhornPass:
+    def _pass(self, y: Tensor) -> SinkhornPass:
+        """Take a pass over rows with a mass of one each."""
         one_pass = SINKHORN.find("auto", self.u.device).sinkhorn_pass
-        done: SinkhornPass = one_pass(self.u, self.v, self.g, log2_p, y, damping)
+        log2_one = torch.where(self.f > -torch.inf, 0, self.f)
+        done: SinkhornPass = one_pass(self.u, self.v, self.g, log2_one, y)
         return done
 
 
@@ -140,10 +142,6 @@ class DenseScores(NamedTuple):
         table = self.table.to(dtype)
         total = torch.logsumexp(table * math.log(2), 1, keepdim=True) / math.log(2)
         return DenseScores(torch.where(total > -torch.inf, table - total, -torch.inf))
-
-    def times(self, factor: float) -> "DenseScores":
-        """Multiply the plan by a number."""
-        return DenseScores(self.table + math.log2(factor))
 
 
 class AssignmentScores(NamedTuple):
@@ -199,10 +197,6 @@ class AssignmentScores(NamedTuple):
         """Scale rows to sums of one, in a type."""
         return self._replace(mass=torch.where(self.partner >= 0, 0, self.mass).to(dtype))
 
-    def times(self, factor: float) -> "AssignmentScores":
-        """Multiply the plan by a number."""
-        return self._replace(mass=self.mass + math.log2(factor))
-
 
 def row_sums(scores: Scores) -> Tensor:
     """Compute T 1 [N], in float64."""
@@ -234,32 +228,3 @@ class _Average(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return average(ctx.scores.transposed(), grad), None
-
-
-class PlanSums(NamedTuple):
-    """Sums over all of a plan, float64."""
-
-    r: Tensor  # [N] the masses that leave
-    c: Tensor  # [K] the masses that arrive
-    log2: Tensor  # sum_ij T_ij log2 T_ij
-
-
-def plan_sums(scores: FactoredScores) -> PlanSums:
-    """Compute the marginals of a plan and its entropy, by one pass."""
-    rank = scores.v.size(1)
-    signal = torch.cat([scores.v, torch.ones_like(scores.g[:, None])], 1)
-    done = scores._pass(scores.f, signal, 0.0)
-    sent = done.average.double()
-    r, c = sent[:, rank], done.column_mass
-    log2 = (scores.u.double() * sent[:, :rank]).sum()
-    for mass, potential in ((r, scores.f), (c, scores.g)):
-        log2 = log2 + mass @ torch.where(potential > -torch.inf, potential, 0).double()
-    return PlanSums(r, c, log2)
-
-
-def row_potentials(scores: FactoredScores, rows: Tensor) -> Tensor:
-    """Find potentials [N] float64 that give some rows a mass of one; zero for other rows."""
-    found = torch.zeros_like(scores.f, dtype=torch.float64)
-    some = scores._replace(u=scores.u[rows], f=torch.zeros_like(scores.f[rows]))
-    found[rows] = some.shares(torch.float64).f
-    return found

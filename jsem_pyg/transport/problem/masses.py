@@ -1,7 +1,7 @@
 """The masses p and q of points: one rule for all solvers.
 
-Masses are finite and non-negative, and are divided by their sum; only the bounds of a partial plan
-are kept as they are. A point may have no mass, but not all points.
+Masses are finite and non-negative, and are divided by their sum. A point may have no mass, but not
+all points.
 """
 
 from typing import Any
@@ -43,21 +43,3 @@ def read_masses(name: str, mass: Any, count: int) -> Tensor:
     _check_masses(name, mass, count)
     mass = mass.double()
     return mass / mass.sum()
-
-
-def read_bounds(name: str, mass: Any, count: int, default: float) -> Tensor:
-    """Read the most that a point of a partial plan may send or receive: [count] float64."""
-    if mass is None:
-        return torch.full((count,), default, dtype=torch.float64)
-    _check_masses(name, mass, count)
-    return mass.detach().double()
-
-
-def check_partial(mass: float, p: Tensor, q: Tensor) -> None:
-    """Raise a ValueError unless a partial plan can send this mass within the bounds p and q."""
-    most = min(float(p.sum()), float(q.sum()))
-    if mass > most * (1 + 1e-5):
-        raise ValueError(
-            f"Expected 'mass' to be at most {most:.6g}, the smaller sum of 'p' and 'q' (got "
-            f"{mass})."
-        )

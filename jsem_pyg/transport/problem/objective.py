@@ -67,30 +67,18 @@ def fused_cost(
 
 
 def known_pull(
-    first: Factor,
-    second: Factor,
-    pairs: Tensor,
-    average: Average,
-    r: Tensor,
-    c: Tensor,
-    is_balanced: bool,
+    first: Factor, second: Factor, pairs: Tensor, average: Average, r: Tensor, c: Tensor
 ) -> Tensor:
     """Compute the term -4 <C K D, T> of known pairs [2, M]: K sends all mass between them.
 
-    In balanced problems inner products of centred coordinates (times -2 for squared distances) take
-    the place of C and D, so that pairs far from the middle pull most: see :mod:`.problem.problem`.
+    Inner products of centred coordinates (times -2 for squared distances) take the place of C and
+    D, so that pairs far from the middle pull most: see :mod:`.problem.problem`.
     """
     columns = []
     for factor, mass, nodes in zip((first, second), (r, c), pairs, strict=True):
-        if is_balanced:
-            x = _less_mean(factor.x, mass)
-            weight = -2.0 if factor.kind == "sqdist" else factor.signs
-            columns.append((x * weight) @ x[nodes].T)
-        elif factor.kind == "sqdist":  # not `Factor.columns`: a root of zero has no derivative
-            apart = factor.x.square().sum(1, keepdim=True) + factor.x[nodes].square().sum(1)
-            columns.append(apart - 2 * factor.x @ factor.x[nodes].T)
-        else:
-            columns.append(factor.columns(nodes))
+        x = _less_mean(factor.x, mass)
+        weight = -2.0 if factor.kind == "sqdist" else factor.signs
+        columns.append((x * weight) @ x[nodes].T)
     return -4 / pairs.size(1) * (columns[0] * average(columns[1])).sum()
 
 

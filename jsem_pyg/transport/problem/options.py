@@ -7,14 +7,11 @@ from typing import Any
 from ..._checks import (
     check_between,
     check_bool,
-    check_choice,
-    check_nonnegative,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
 )
 from ..plan.plan import Plan
-from .relaxation import BALANCED, MARGINALS, Relaxation
 
 
 @dataclass(frozen=True)
@@ -27,9 +24,6 @@ class SolverOptions:
     epsilon: float = 0.01
     absolute: bool = False
     alpha: float = 0.5
-    marginals: str = "balanced"
-    rho: float = 0.1
-    mass: float = 1.0
     coarse: int = 300
     starts: Any = None
     tol: float = 1e-3
@@ -42,24 +36,12 @@ class SolverOptions:
         check_positive("epsilon", self.epsilon)
         check_bool("absolute", self.absolute)
         check_between("alpha", self.alpha, 0, 1)
-        check_choice("marginals", self.marginals, MARGINALS)
-        check_nonnegative("rho", self.rho)
-        check_positive("mass", self.mass)
         check_positive_int("coarse", self.coarse)
         check_positive("tol", self.tol)
         check_positive_int("max_iter", self.max_iter)
         check_nonnegative_int("seed", self.seed)
         object.__setattr__(self, "seed", int(self.seed))  # not NumPy's, of few bits
         check_bool("progress", self.progress)
-
-    def relaxation(self, unit: float) -> Relaxation:
-        """Compute the strengths of the penalties on the marginals, for a `rho` in this unit."""
-        rho = self.rho * unit
-        if self.marginals == "semirelaxed":
-            return Relaxation(columns=rho)
-        if self.marginals == "unbalanced":
-            return Relaxation(rows=rho, columns=rho)
-        return Relaxation(mass=self.mass) if self.marginals == "partial" else BALANCED
 
 
 def read_starts(starts: Any, known: Sequence[str]) -> Any:

@@ -19,19 +19,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from ...kernels.table import SINKHORN
 from ..sinkhorn.loop import Pass, in_turn
 from .prepare import Prepared, centred, squared_norms
-from .relaxation import BALANCED, Relaxation
 
 LOG2E = 1.4426950408889634
 FEW_AXES = 3  # a space of so few dimensions is described well by its principal axes
 
 SMALL = 1 << 14  # pairs of points, 128 x 128: all masses are exact, and all starts are cooled
-
-_ROUNDING = 1e-6  # of sums of masses
 
 # Bits. Scores are sums of products with relative errors of 2^-23 in float32: beyond this, entries
 # of the plan would be off by a per cent, and float64 is taken, up to its own limit, which leaves
@@ -83,22 +79,8 @@ class Coupling:
         total[..., :rank, :other] += 4 * self.kappa * self.sign * self.coordinates(moments)
         return total
 
-    def squares(self, x: Tensor, second: Tensor, signs: Tensor) -> Tensor:
-        """Compute what squared costs add to the gradient of the energy at points x [M, r].
-
-        The result is [..., M]; `second` [..., r, r] is X^T diag(mass) X of that side's masses in
-        the plan, `signs` [r] belong to its kernel.
-        """
-        signed = signs[:, None] * second * signs
-        return 2 * self.kappa * ((x @ signed.to(x)) * x).sum(-1)
-
-    def self_energy(self, second: Tensor, side: int) -> Tensor:
-        """Compute the energy of one side's squared costs, from its second moments [...]."""
-        signs = self.signs[side]
-        return self.kappa * (signs[:, None] * signs * second.square()).sum((-2, -1))
-
     def energy(self, moments: Tensor) -> Tensor:
-        """Compute the objective of balanced plans without its constant [...]."""
+        """Compute the objective without its constant [...]."""
         matched = self.coordinates(moments)
         quadratic = (self.sign * matched.square()).sum((-2, -1))
         return -2 * self.kappa * quadratic - (self.linear * moments).sum((-2, -1))
@@ -106,14 +88,13 @@ class Coupling:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Two sides and their coupling; masses of a side have the sum one, but in partial plans."""
+    """Two sides and their coupling; masses of a side have the sum one."""
 
     source: Side
     target: Side
     coupling: Coupling
-    relaxation: Relaxation = BALANCED
+    means: tuple[Tensor, Tensor]  # [r] and [s] of kernels
     backend: str = "auto"  # of Sinkhorn's iteration
-    offsets: tuple[Tensor, Tensor] | None = None  # [r] and [s] means of kernels
 
     @cached_property
     def one_pass(self) -> Pass:
@@ -127,17 +108,16 @@ class Problem:
 
     @property
     def is_small(self) -> bool:
-        """True for plans of fixed marginals that Newton's method finds at once."""
-        is_fixed = self.relaxation.is_balanced or self.relaxation.mass is not None
-        return is_fixed and self.shape[0] * self.shape[1] <= SMALL
+        """True if Newton's method finds potentials at once."""
+        return self.shape[0] * self.shape[1] <= SMALL
 
     @property
     def has_saddle(self) -> bool:
         """True if p q^T is a saddle point at low temperature: descent stays there.
 
-        So it is with fixed marginals: the energy falls with the size of all moments.
+        The energy falls with the size of all moments, unless kernels are indefinite.
         """
-        return self.relaxation.is_balanced and bool((self.coupling.sign > 0).all())
+        return bool((self.coupling.sign > 0).all())
 
     @property
     def coordinates(self) -> tuple[Tensor, Tensor]:
@@ -149,16 +129,6 @@ class Problem:
     def shape(self) -> tuple[int, int]:
         """N and K."""
         return self.source.num_points, self.target.num_points
-
-    @cached_property
-    def wide(self) -> tuple[Side, Side]:
-        """Both sides, with the dummy points of a partial plan; these have the coordinate zero."""
-        mass = self.relaxation.mass
-        if mass is None:
-            return self.source, self.target
-        totals = [float(side.mass.double().sum()) for side in (self.source, self.target)]
-        kept = [total - mass if total > mass * (1 + _ROUNDING) else 0.0 for total in totals]
-        return _with_dummy(self.source, kept[1]), _with_dummy(self.target, kept[0])
 
     def at(self, source: Side, target: Side) -> "Problem":
         """Take the same coupling between other points, such as cells."""
@@ -174,14 +144,7 @@ class Problem:
         ]
         # |M_ab| is at most the product of both deviations, by Cauchy and Schwarz.
         most = self.coupling.scores(spread[0][:, None] * spread[1]).abs()
-        products = float((z.abs() @ most @ v.abs().amax(0)).max())
-        if self.relaxation.is_balanced:
-            return products
-        sides = zip(self.coordinates, (self.source, self.target), self.coupling.signs, strict=True)
-        return products + sum(
-            float(self.coupling.squares(x, second_moments(x, side.mass), signs).max())
-            for x, side, signs in sides
-        )
+        return float((z.abs() @ most @ v.abs().amax(0)).max())
 
     @property
     def largest_given_score(self) -> float:
@@ -202,18 +165,11 @@ class Problem:
         ]
         first, second = (float(torch.linalg.eigvalsh(each)[-1]) for each in sides)
         largest = first * second
-        if self.offsets is not None:
-            left, right = (
-                float(mean @ each @ mean) for mean, each in zip(self.offsets, sides, strict=True)
-            )
-            largest = max(largest, math.sqrt(max(left, 0.0)) * math.sqrt(max(right, 0.0)))
+        left, right = (
+            float(mean @ each @ mean) for mean, each in zip(self.means, sides, strict=True)
+        )
+        largest = max(largest, math.sqrt(max(left, 0.0)) * math.sqrt(max(right, 0.0)))
         return 4 * self.coupling.kappa * largest
-
-
-def _with_dummy(side: Side, mass: float) -> Side:
-    """Add a point at zero to a side."""
-    log2_mass = side.log2_mass.new_tensor([mass]).log2()
-    return Side(pad(side.z, (0, 0, 0, 1)), torch.cat([side.log2_mass, log2_mass]))
 
 
 def _covariance(x: Tensor, mass: Tensor) -> Tensor:
@@ -254,14 +210,12 @@ def make_problem(
     features: tuple[Tensor, Tensor] | None = None,
     feature_weight: float = 0.0,
     known: Tensor | None = None,
-    has_free_masses: bool = False,
     backend: str = "auto",
 ) -> Problem:
     """Make the problem of two prepared factors and their masses.
 
     `alpha` weighs the structure, `feature_weight` squared distances of features [N, d] and [K, d];
-    `known` [r, s] are moments of known pairs; with `has_free_masses` plans may have other marginals
-    than p and q.
+    `known` [r, s] are moments of known pairs.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
@@ -276,14 +230,8 @@ def make_problem(
         size = max(float(each.abs().max()) for each in features) or 1.0
         feature_weight *= size**2  # of features of size one
         for side, given in zip((z, v), features, strict=True):
-            each = given / size
-            side.append(each)
-            if has_free_masses:  # squared norms are no constants then: |phi|^2 1 + 1 |psi|^2
-                norm = each.square().sum(1, keepdim=True)
-                side += [norm, torch.ones_like(norm)]
+            side.append(given / size)
         blocks.append(2 * feature_weight * eye(features[0].size(1)))
-        if has_free_masses:
-            blocks.append(-feature_weight * eye(2).flip(0))
     linear = torch.block_diag(torch.zeros(rank, other), *blocks).double().to(p.device)
     coupling = Coupling(
         (4.0 if is_sqdist else 1.0) * alpha,
@@ -295,8 +243,8 @@ def make_problem(
         Side(torch.cat(z, 1).contiguous(), p.log2()),
         Side(torch.cat(v, 1).contiguous(), q.log2()),
         coupling,
-        backend=backend,
-        offsets=(first.offset, second.offset),
+        (first.mean, second.mean),
+        backend,
     )
 
 

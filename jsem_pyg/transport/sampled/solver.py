@@ -7,7 +7,8 @@ from torch import Tensor
 
 from ..._checks import check_positive_int
 from ..._precision import full_precision
-from ..costs.cost import Cost, check_cost_range, read_cost
+from ..costs.columns import read_cost
+from ..costs.cost import Cost, check_cost_range
 from ..plan.plan import Plan
 from ..plan.scores import DenseScores
 from ..problem.masses import read_masses
@@ -48,7 +49,7 @@ def sampled_gromov_wasserstein(
 
     Args:
         source: a symmetric matrix [N, N], or a cost with columns, such as a :class:`Factor`. Of a
-            :class:`ColumnCost`, such as :func:`geodesic_columns`, only columns that are drawn are
+            :class:`ColumnCost`, such as of shortest paths, only columns that are drawn are
             computed, and the latest are kept.
         target: the same of the other side, [K, K]. N K is at most 2^26.
         p: [N] masses of the source points, divided by their sum; None: the same for all.

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 
 from ...kernels.sinkhorn import SinkhornPass
-from ...kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
+from ...kernels.sinkhorn.torch_rows import sinkhorn_pass as dense_pass
 from .anderson import Mixer
 
 _LOST = 2.0**-40  # a column with less than this share of its mass has lost it
 _FEW_ENTRIES = 1 << 17  # of several plans, whose dense matrices take less time than their calls
 _WORSE = 2.0  # a marginal error that grew by this factor: mixing has failed
-_FAR = 10.0  # times the tolerance: errors of plans that may have lost their mass
-_AS_GOOD = 1.001  # the same of an error that stays as it is while potentials travel
 
 Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, of several plans
 
@@ -26,7 +24,7 @@ Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, o
 class Kernel(NamedTuple):
     """T_ij = 2^(u_i . v_j + f_i + bias_j + psi_j), and the marginals that it should have.
 
-    Leading dimensions [S] count several plans; `v` and the masses may be shared.
+    Leading dimensions [S] count several plans; all but `u` may be shared.
     """
 
     u: Tensor  # [S, N, R]
@@ -34,8 +32,6 @@ class Kernel(NamedTuple):
     bias: Tensor  # [S, K] or [K]
     log2_p: Tensor  # [S, N] or [N]
     log2_q: Tensor  # [K]
-    rows: Tensor  # [S] how much of the rows' constraint is met: 1 is all, see `sinkhorn_pass`
-    columns: Tensor  # [S] the same of the columns
 
 
 class Scaling(NamedTuple):
@@ -57,38 +53,29 @@ def sinkhorn(
     passes: int,
     limit: Any = torch.inf,
     is_careful: bool = False,
-    is_partial: bool = False,
 ) -> Scaling:
     """Scale a kernel to its marginals, by a few passes with Anderson mixing.
 
     It begins at potentials `psi` [S, K]; the last pass is over the plan that is returned, and
-    averages `signal` [(S,) K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds
-    them. With `is_careful`, a single plan with fixed marginals goes back to its best potentials
-    where the error grows, and returns these in the end. With `is_partial`, the last row and column
-    are dummies that may take all the mass: then the error stays as it is while potentials travel,
-    and steps become longer.
+    averages `signal` [K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds them.
+    With `is_careful`, a single plan goes back to its best potentials if the error grows, and
+    returns these in the end.
     """
     q = kernel.log2_q.exp2()
     nothing, floor = signal[..., :0], torch.finfo(q.dtype).tiny
-    is_fixed = bool((kernel.columns == 1).all())
-    is_careful = is_careful and is_fixed
-    share = kernel.columns[..., None].to(psi)
     mixer, best, lowest = Mixer(q), psi, torch.inf
-    stride = torch.ones_like(kernel.columns)
-    before = torch.full_like(stride, torch.inf)
-    even = _AS_GOOD if is_partial else 1.0
     is_last = False
     for index in range(passes):
         is_last = is_last or index == passes - 1
         done = _pass(kernel, psi, signal if is_last else nothing, one_pass)
         ratio = (q / done.column_mass.clamp(min=floor)).log2()
-        residual = share * (psi + torch.where(q > 0, ratio, 0).to(psi)) - psi
+        residual = torch.where(q > 0, ratio, 0).to(psi)
         error = (q * (1 - (-residual.abs()).exp2())).sum(-1).double()
         worst = float(error.max())
-        is_lost = is_fixed and bool(((done.column_mass < _LOST * q) & (q > 0)).any())
+        is_lost = bool(((done.column_mass < _LOST * q) & (q > 0)).any())
         is_worse = is_careful and not worst < _WORSE * lowest
-        if is_careful and worst < even * lowest:
-            best, lowest = psi, min(worst, lowest)
+        if is_careful and worst < lowest:
+            best, lowest = psi, worst
         if is_last:
             break
         if is_worse:
@@ -99,16 +86,10 @@ def sinkhorn(
             psi = _centred(kernel, column_step(kernel, done.f, one_pass))
             mixer.forget()
         else:
-            mixed = mixer.next(psi, residual)
-            if is_partial:
-                stays = (error - before).abs() < (_AS_GOOD - 1) * error
-                stride = torch.where(stays & (error > _FAR * tol), 2 * stride, 1)
-                before, longer = error, psi + stride[..., None].to(psi) * residual
-                mixed = torch.where((stride > 1)[..., None], longer, mixed)
-            psi = mixed
-        psi = _within(kernel, psi, limit, is_partial)
+            psi = mixer.next(psi, residual)
+        psi = psi.clamp(-limit, limit)
         is_last = worst < tol
-    if is_careful and worst > even * lowest:
+    if is_careful and worst > lowest:
         psi = best
         done, error = _pass(kernel, psi, signal, one_pass), error.new_full(error.shape, lowest)
         return Scaling(psi, psi, done, error)
@@ -116,12 +97,7 @@ def sinkhorn(
         following = _centred(kernel, column_step(kernel, done.f, one_pass))
     else:
         following = mixer.next(psi, residual)
-    return Scaling(psi, _within(kernel, following, limit, is_partial), done, error)
-
-
-def _within(kernel: Kernel, psi: Tensor, limit: Any, is_partial: bool) -> Tensor:
-    """Hold potentials within a limit; undo that they travel together in partial plans."""
-    return (_centred(kernel, psi) if is_partial else psi).clamp(-limit, limit)
+    return Scaling(psi, following.clamp(-limit, limit), done, error)
 
 
 def _centred(kernel: Kernel, psi: Tensor) -> Tensor:
@@ -131,9 +107,7 @@ def _centred(kernel: Kernel, psi: Tensor) -> Tensor:
 
 
 def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> SinkhornPass:
-    done: SinkhornPass = one_pass(
-        kernel.u, kernel.v, kernel.bias + psi, kernel.log2_p, signal, kernel.rows
-    )
+    done: SinkhornPass = one_pass(kernel.u, kernel.v, kernel.bias + psi, kernel.log2_p, signal)
     return done
 
 
@@ -147,8 +121,7 @@ def column_step(kernel: Kernel, f: Tensor, one_pass: Pass) -> Tensor:
     shape = kernel.u.shape[:-2]
     v = kernel.v.expand(*shape, *kernel.v.shape[-2:])
     log2_q = kernel.log2_q.expand(*shape, -1)
-    whole = torch.ones_like(kernel.columns)
-    columns = one_pass(v, kernel.u, f, log2_q, kernel.u[..., :0], whole)
+    columns = one_pass(v, kernel.u, f, log2_q, kernel.u[..., :0])
     has_mass = kernel.log2_q > -torch.inf
     return torch.where(has_mass, columns.f - torch.where(has_mass, kernel.bias, 0), 0).to(f)
 
@@ -159,19 +132,15 @@ def in_turn(one_pass: Callable[..., SinkhornPass]) -> Pass:
     Several small plans are dense matrices instead, all of them in one pass.
     """
 
-    def several(
-        u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: Tensor
-    ) -> SinkhornPass:
+    def several(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) -> SinkhornPass:
         if u.dim() == 2:
-            return one_pass(u, v, g, log2_p, y, float(damping))
+            return one_pass(u, v, g, log2_p, y)
         count = u.size(0)
         if count > 1 and count * u.size(1) * v.size(-2) <= _FEW_ENTRIES:
-            return dense_pass(u, v, g, log2_p, y, damping[:, None].to(u))
+            return dense_pass(u, v, g, log2_p, y)
         shared = ((v, 2), (g, 1), (log2_p, 1), (y, 2))
         parts = [each.expand(count, *each.shape[-dim:]) for each, dim in shared]
-        done = [
-            one_pass(*each[:-1], float(each[-1])) for each in zip(u, *parts, damping, strict=True)
-        ]
+        done = [one_pass(*each) for each in zip(u, *parts, strict=True)]
         return SinkhornPass(*(torch.stack(part) for part in zip(*done, strict=True)))
 
     return several

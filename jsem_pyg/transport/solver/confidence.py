@@ -22,7 +22,7 @@ from torch import Tensor
 from ..costs.factor import Factor
 from ..plan.plan import Plan
 from ..plan.scores import row_sums
-from ..problem.prepare import prepare_factors
+from ..problem.prepare import prepare_factor
 from ..problem.problem import agreement, make_problem, second_moments
 from .race import race_at
 from .schedule import SCHEDULE, Run
@@ -36,8 +36,6 @@ _LEAST = 1e-3  # disagreement: less is the same
 
 def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
     """Estimate the probability [N] that a partner is among the :data:`NEAR` nearest to the true."""
-    if not bool(row_sums(plan.scores).any()):  # a partial plan that has lost its mass
-        return torch.zeros_like(plan.scores.like[:, 0])
     found = evidence(first, second, plan, backend)
     confidence = torch.sigmoid(found @ found.new_tensor(WEIGHTS))
     return torch.where(plan.argmax() >= 0, confidence, 0).to(plan.scores.like)
@@ -81,7 +79,7 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
         Factor(_without_shape(y, second, generator), kind=second.kind, sign=second.sign),
     )
     equal = torch.full_like(x[:, 0], 1 / count)
-    source, target = prepare_factors(*sides, equal, equal)
+    source, target = (prepare_factor(side, equal) for side in sides)
     problem = make_problem(source, target, equal, equal, backend=backend)
     points = Points(sides[0].x, "l2", None), Points(sides[1].x, "l2", None)
     starts = find_starts(None, problem, points, 0)

@@ -16,15 +16,15 @@ from .descent import (
     COOLING,
     Effort,
     State,
-    averages,
     begin,
     begin_from_plan,
     is_independent,
     rating,
+    scale,
     settle,
 )
-from .race import warm
 from .schedule import SCHEDULE, Run
+from .small import Pace, cool_small_states
 
 _ROUNDING = 1e-9  # of sums of masses
 _FOLLOWING = Effort(
@@ -52,8 +52,11 @@ def descend(problem: Problem, candidates: list[State], run: Run) -> State:
 
 def cool(problem: Problem, state: State, run: Run) -> State:
     """Bring a single state to the last temperature, and work on it there until it settles."""
+    if problem.is_small:
+        pace = Pace(run.max_iter, 300, 1e-9, 0.1 * run.tol)
+        state = cool_small_states(problem, state.take(None), run, pace).take(0)
     valid = state  # the last one that meets the marginals
-    while True:
+    while not problem.is_small:
         state = _settled(problem, state, valid, COOLING)
         valid = state if state.error < SCHEDULE.feasible else valid
         run.report(state.step("all points"))
@@ -83,7 +86,7 @@ def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
     """Continue from a plan, down to the last temperature."""
     epsilon = plan.epsilon / unit
     if epsilon > run.critical:  # which would melt the plan, as may be one of other costs
-        epsilon = warm(problem, run)
+        epsilon = SCHEDULE.warm * run.critical
     state = begin_from_plan(problem, plan, max(epsilon, run.lowest), unit)
     lowest = torch.full_like(state.epsilon, run.lowest)
     while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
@@ -97,7 +100,8 @@ def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
 
 def consistent_moments(problem: Problem, state: State) -> Tensor:
     """Compute the moments [R, R'] of the consistent half of a plan, scaled to the whole mass."""
-    sent, mass = averages(problem, state)
+    sent = scale(problem, state, Effort(passes=1)).done.average.double()
+    mass = problem.source.mass.double()
     x, y = problem.coordinates
     least = torch.finfo(mass.dtype).tiny
     partners = sent[:, : y.size(1)] / mass[:, None].clamp(min=least)

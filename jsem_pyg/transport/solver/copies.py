@@ -27,8 +27,7 @@ _ONE_PASS = Effort(passes=1, updates=1)
 
 def sharpened(problem: Problem, state: State, run: Run, unit: float) -> tuple[Problem, State]:
     """Find a colder state if both sides turn out to be copies: there it is a permutation."""
-    is_equal = problem.relaxation.is_balanced and problem.shape[0] == problem.shape[1]
-    is_equal = is_equal and _has_equal_axes(problem)
+    is_equal = problem.shape[0] == problem.shape[1] and _has_equal_axes(problem)
     is_warm = run.lowest >= SCHEDULE.coldest * run.critical and state.peak < SCHEDULE.final_sharp
     if not is_equal or not is_warm or _mismatch(problem, state) > SCHEDULE.nearly_copy:
         return problem, state

@@ -10,11 +10,12 @@ from itertools import pairwise
 
 import torch
 
-from ...kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
+from ...kernels.sinkhorn.torch_rows import sinkhorn_pass as dense_pass
 from ..problem.problem import Problem
 from .coarsening import coarsen
 from .descent import COOLING, Effort, State, begin, make_kernel, rating, settle
 from .schedule import SCHEDULE, Run
+from .small import race_small
 from .starts import Start
 
 _RACING = Effort(updates=SCHEDULE.race_updates)
@@ -27,9 +28,12 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
     different rotations have nearly equal energies: the best of these states is chosen among all
     points. In more dimensions, the state of the heat start goes on as well as the best.
     """
-    level, names, states = _coarse_to_fine(problem, starts, run)
-    if problem.is_small:  # all starts are cold by now, and can be compared there
-        states, names = _best(problem, settle(problem, states, COOLING), names, 1)
+    hot = [max(share * run.critical, run.lowest) for share in SCHEDULE.hot]
+    if problem.is_small:
+        moments = torch.stack([start.moments for start in starts])
+        epsilon = moments.new_tensor(hot).repeat_interleave(len(starts))
+        return [race_small(problem, moments.repeat(len(hot), 1, 1), epsilon, run)]
+    level, names, states = _coarse_to_fine(problem, starts, hot, run)
     chosen, is_limited = [0], float(states.peak[0]) >= SCHEDULE.limited
     if problem.has_few_axes and level is not problem:
         closest = states.energy - states.energy[0] <= SCHEDULE.close * states.energy[0].abs()
@@ -40,37 +44,19 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
     if problem.has_few_axes and len(found) > 1:
         settled = [settle(problem, each, COOLING) for each in found]
         found = [min(settled, key=lambda each: float(rating(problem, each)))]
-    if not problem.relaxation.is_balanced:
-        # Where one side lacks a part, cells differ so much that the heat starts do better among
-        # all points: one for each graph.
-        heat = [start.moments for start in starts if start.name == "heat"][::2]
-        hottest = hot(problem, run)[:1]
-        found += [begin(problem, each[None], each.new_tensor(hottest)) for each in heat]
     return [each.take(0) for each in found]
 
 
-def hot(problem: Problem, run: Run) -> list[float]:
-    """Choose the temperatures that starts begin at."""
-    shares = SCHEDULE.hot if problem.relaxation.is_balanced else SCHEDULE.hot_relaxed
-    return [max(share * run.critical, run.lowest) for share in shares]
-
-
-def warm(problem: Problem, run: Run) -> float:
-    """Choose the temperature at which plans of new moments begin."""
-    share = SCHEDULE.warm if problem.relaxation.is_balanced else SCHEDULE.warm_relaxed
-    return max(share * run.critical, run.lowest)
-
-
 def _coarse_to_fine(
-    problem: Problem, starts: list[Start], run: Run
+    problem: Problem, starts: list[Start], hot: list[float], run: Run
 ) -> tuple[Problem, list[str], State]:
     """Find the best states between cells, of one or two levels: the last level, names, states."""
     levels = [
         _in_cells(problem, size, run.seed)
         for size in sorted({run.coarse, max(SCHEDULE.middle, run.coarse)})
-        if max(problem.shape) > 1.5 * size and not problem.is_small
+        if max(problem.shape) > 1.5 * size
     ] or [problem]
-    states, names = race_at(levels[0], starts, hot(problem, run), run)
+    states, names = race_at(levels[0], starts, hot, run)
     for level, finer in pairwise(levels):
         if float(states.peak[0]) < SCHEDULE.limited:
             return level, names, states  # the temperature limits the plan: cells change nothing
@@ -94,10 +80,8 @@ def _carry(level: Problem, finer: Problem, states: State, run: Run) -> State:
     if level is finer:
         return states
     is_limited = states.peak >= SCHEDULE.limited
-    warmer = states.epsilon.clamp(min=warm(finer, run))
+    warmer = states.epsilon.clamp(min=SCHEDULE.warm * run.critical)
     fresh = begin(finer, states.moments, torch.where(is_limited, warmer, states.epsilon))
-    if finer.relaxation.mass is not None:
-        return fresh
     u, log2_q = make_kernel(level, states).u, finer.target.log2_mass
     columns = dense_pass(finer.target.z, u, states.f, log2_q, u[..., :0])
     known = (columns.f - log2_q) * states.epsilon[..., None].to(columns.f)
@@ -125,9 +109,6 @@ def _cooled(
 ) -> tuple[State, list[str]]:
     """Bring states to the last temperature; a batch joins the others at its own temperature."""
     states, kept = batches[0].take(slice(0, 0)), list[str]()
-    sharp = SCHEDULE.sharp
-    if level.is_small:
-        sharp = SCHEDULE.final_sharp if run.may_stop else torch.inf
     following = [float(batch.epsilon.max()) for batch in batches[1:]]
     for batch, until in zip(batches, [*following, run.lowest], strict=True):
         size = batch.epsilon.numel()
@@ -136,7 +117,7 @@ def _cooled(
         while True:
             states = settle(level, states, _RACING)
             states, kept = _best(level, states, kept, 2 * SCHEDULE.kept)
-            is_going = (states.peak < sharp) & (states.epsilon > until * (1 + 1e-6))
+            is_going = (states.peak < SCHEDULE.sharp) & (states.epsilon > until * (1 + 1e-6))
             if not bool(is_going.any()):
                 break
             cooler = (states.epsilon / SCHEDULE.cooling).clamp(min=until)

@@ -26,9 +26,6 @@ class Schedule:
     cell_iterations: int = 6  # of k-means
     hot: tuple[float, ...] = (0.3, 0.3 / 1.5**3)  # where starts begin
     warm: float = 0.2  # where plans of new moments begin
-    # If marginals are not fixed, hot plans leave whole groups out, and forget the start.
-    hot_relaxed: tuple[float, ...] = (0.15, 0.15 / 1.5**2)
-    warm_relaxed: float = 0.1
     cooling: float = 1.5  # a step
     race_updates: int = 3  # of the moments at a temperature
     kept: int = 4  # plans that go on to the second level
@@ -43,14 +40,10 @@ class Schedule:
     cooling_updates: int = 12
     final_sharp: float = 0.95  # a colder plan would be the same
     many_passes: int = 60  # where four lose the mass of columns
-    damping: float = 0.5  # of steps of second moments
-    lost: float = 0.01  # marginal error of plans whose moments say little
-    worse: float = 2.0  # a change of the moments that grew by this factor: steps are too long
     restarted: float = 0.06  # warm enough for points to find new partners
     restarts: int = 6  # at most
     agreeing: float = 0.5  # the share of the mass that a restart begins from
     lower: float = 1e-4  # of the energy: a better plan
-    further: float = 0.3  # of `tol`, to which relaxed plans settle: one more step moves them again
     stable: float = 0.9  # from which temperature on the independent plan may be stable
     known_weight: float = 1.0  # of known pairs, as a share of all mass
 

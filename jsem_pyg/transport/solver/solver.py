@@ -24,9 +24,6 @@ def gromov_wasserstein(
     features: tuple[Tensor, Tensor] | None = None,
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
-    marginals: str = "balanced",
-    rho: float = 0.1,
-    mass: float = 1.0,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
@@ -61,19 +58,12 @@ def gromov_wasserstein(
             that a colder plan would be the same, and goes on if both sides turn out to be
             copies; :attr:`Plan.epsilon` is the last temperature.
         absolute: whether `epsilon` is in the unit of squared costs instead, and holds whatever
-            happens; and `rho` likewise.
+            happens.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
         alpha: in (0, 1), the weight of the structure; features have the rest.
         known_pairs: [2, M] pairs of a source and a target point that are known to correspond. They
             pull as if all mass once more went from the ones to the others.
-        marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target
-            points may get any mass, up to a penalty `rho` KL(c | q). "unbalanced": source points as
-            well, with `rho` KL(r | p). "partial": a total of `mass` is sent, no
-            more than p from a point and q to a point, by default 1 / min(N, K): so with
-            ``mass=1`` every point of the smaller side finds partners, and others stay alone.
-        rho: the penalty, as a share of the critical temperature, or absolute; 0 is none.
-        mass: what is sent in partial transport, at most the sums of p and of q.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
@@ -90,8 +80,7 @@ def gromov_wasserstein(
         The plan; its `cost` is the objective without the entropy, in the unit of squared costs.
 
     Raises:
-        ValueError: if `epsilon` is too small to be resolved, or `rho` too small to hold the
-            masses of an unbalanced plan.
+        ValueError: if `epsilon` is too small to be resolved.
 
     Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
     matrices", ICML 2016 (the entropic problem); Scetbon, Peyré and Cuturi, "Linear-time
@@ -105,8 +94,7 @@ def gromov_wasserstein(
         tensor([4, 3, 2, 1, 0])
     """
     options = SolverOptions(
-        epsilon, absolute, alpha, marginals, rho, mass, coarse, starts, tol, max_iter, seed,
-        backend, progress,
-    )  # fmt: skip
+        epsilon, absolute, alpha, coarse, starts, tol, max_iter, seed, backend, progress
+    )
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
     return task.solve(is_sharpened=True)

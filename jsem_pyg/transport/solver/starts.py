@@ -161,10 +161,7 @@ def _match(
     spread = p @ first.square().sum(1) + q @ second.square().sum(1)
     bits = LOG2E / (temperature * float(spread) or 1.0)
     bias = target.log2_mass - bits * second.square().sum(1)
-    whole = torch.ones((), dtype=torch.float64)
-    kernel = Kernel(
-        2 * bits * first, second, bias, source.log2_mass, target.log2_mass, whole, whole
-    )
+    kernel = Kernel(2 * bits * first, second, bias, source.log2_mass, target.log2_mass)
     nothing = torch.zeros_like(q)
     found = sinkhorn(
         kernel,

@@ -26,22 +26,10 @@ def test_any_number_of_threads_agrees_to_the_last_bit(dtype, monkeypatch):
             assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("kept", [0, 2 << 20])
-@pytest.mark.parametrize("group", [1, 3, 4])
-@pytest.mark.parametrize("rank", [3, 40])
-def test_tiles_that_take_turns(kept, group, rank, monkeypatch):
-    monkeypatch.setattr(numba_cpu, "_KEPT", kept)
-    monkeypatch.setattr(numba_cpu, "_GROUP", group)
-    monkeypatch.setattr(numba_cpu, "_KEPT_GROUP", group)
-    check(numba_cpu, problem(333, 530, rank, rank, empty=0.1))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("step", [-3.0, 3.0, 30.0, 500.0])
-@pytest.mark.parametrize("kept", [0, 2 << 20])
-def test_scores_that_rise_or_fall_along_the_columns(dtype, step, kept, monkeypatch):
+def test_scores_that_rise_or_fall_along_the_columns(dtype, step):
     """Exponents of rows are raised in the middle, and columns summed before are scaled."""
-    monkeypatch.setattr(numba_cpu, "_KEPT", kept)
     case = problem(20, 1500, 2, 3, dtype, scale=2.0)
     check(numba_cpu, case._replace(g=torch.arange(1500, dtype=dtype) * step / 256))
 

@@ -31,9 +31,9 @@ def small_blocks(monkeypatch, request):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("damping", "scale"), [(0.0, 0.1), (0.3, 30.0), (1.0, 1e4), (0.3, 1e4)])
-def test_scores_of_any_size(dtype, damping, scale):
-    check(OnDevice, problem(21, 70, 5, 4, dtype, scale, empty=0.2), damping)
+@pytest.mark.parametrize("scale", [0.1, 30.0, 1e4])
+def test_scores_of_any_size(dtype, scale):
+    check(OnDevice, problem(21, 70, 5, 4, dtype, scale, empty=0.2))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
