@@ -220,6 +220,17 @@ def correct(args: argparse.Namespace, note: Note) -> None:
         )
         largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
         note(way=f"Chebyshev series, {dtype}", error=largest, failed=_too_large(largest, tol))
+        for kind in ("diffusion", "convolution"):
+            found, wanted = (
+                gradients_of(
+                    training_layer(kind, x.size(1), args, backend=way).to(dtype),
+                    given[0], structure, given[1], given[1].unsqueeze(-1),
+                )
+                for way in ("triton", "reference")
+            )  # fmt: skip
+            largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
+            failed = _too_large(largest, tol)
+            note(way=f"a layer, {kind}, {dtype}", error=largest, failed=failed)
     shape = (5, 7, 3) if args.rehearse else (2000, 2500, 33)
     for dtype, tol in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
         case = [each.to(args.device, dtype) for each in scores(*shape, 30.0)]
@@ -327,7 +338,7 @@ def newsgroups(args: argparse.Namespace, note: Note) -> None:
 def training_layer(kind: str, channels: int, args: argparse.Namespace, **options: Any) -> Module:
     """A layer whose conductance and time have been learned a little."""
     torch.manual_seed(0)
-    options |= {"degree": args.degree, "backend": "triton"}
+    options = {"degree": args.degree, "backend": "triton"} | options
     if kind == "diffusion":
         layer = AnisotropicDiffusion(t=5.0, **options)
     else:
