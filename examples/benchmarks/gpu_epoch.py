@@ -30,16 +30,11 @@ import json
 import logging
 import math
 import os
-import statistics
 import sys
 import tempfile
-import textwrap
 import time
-import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
-from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -48,27 +43,34 @@ if "--rehearse" in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"  # which Triton reads when it is imported
 
 import alignment
-import numpy as np
 import pandas as pd
 import torch
-from reporting import PeakMemory, machine, write_table
+from gpu_layers import gradients_of, panels, relations, steps, training_layer
+from gpu_timing import (
+    Note,
+    bandwidth,
+    between,
+    error,
+    last_line,
+    now,
+    peak,
+    run_epoch,
+    seconds,
+    too_large,
+)
+from reporting import machine, write_table
 from scaling import random_structure
 from torch import Tensor
-from torch.nn import Module
-from torch_geometric.nn import ChebConv, RGCNConv
+from torch_geometric.nn import ChebConv
 from training_epoch import Epoch, fused, load_points, symmetric_part
 
-from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
+from jsem_pyg.diffusion import heat_coefficients
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.kernels.table import CHEBYSHEV, SINKHORN
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.partition import diffuse_file
 from jsem_pyg.transport import GeodesicCost, gromov_wasserstein
 
-Note = Callable[..., None]
 LIMITS = {  # seconds
     "correct": 60,
     "newsgroups": 60,
@@ -100,90 +102,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         args.num_points, args.channels, args.k, args.degree = 9, 3, 2, 2
         args.large_points, args.large_channels, args.align, args.repeats = 12, 3, "20x24", 1
     return args
-
-
-# Time and memory.
-
-
-def now(device: str) -> torch.cuda.Event | float:
-    if device == "cpu":
-        return time.perf_counter()
-    event = torch.cuda.Event(enable_timing=True)
-    event.record()
-    return event
-
-
-def between(first: torch.cuda.Event | float, second: torch.cuda.Event | float) -> float:
-    if isinstance(first, float):
-        return second - first
-    second.synchronize()
-    return first.elapsed_time(second) / 1e3
-
-
-def peak(work: Callable[[], object], device: str) -> float:
-    """The most memory beyond that at the start, in MB."""
-    if device == "cpu":
-        memory = PeakMemory()
-        work()
-        return memory.stop() / 1e6
-    base = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    work()
-    return (torch.cuda.max_memory_allocated() - base) / 1e6
-
-
-def bandwidth(device: str) -> float:
-    """Bytes a second that a copy reads and writes."""
-    source = torch.ones((1 << 28) if device != "cpu" else (1 << 16), device=device)
-    target = torch.empty_like(source)
-    best = float("inf")
-    for _ in range(5):
-        start = now(device)
-        target.copy_(source)
-        best = min(best, between(start, now(device)))
-    return 2 * source.numel() * source.element_size() / best
-
-
-def run_epoch(epoch: Epoch, x: Tensor, weight: Tensor) -> list[Tensor]:
-    leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    out = epoch(*leaves)
-    out.backward(x)  # against which no part of the slope in t cancels another
-    return [out.detach(), *(leaf.grad for leaf in leaves)]
-
-
-def seconds(epoch: Epoch, x: Tensor, weight: Tensor, repeats: int) -> dict[str, float]:
-    """Medians of the time forward and backward, apart; and the peak of memory of an epoch."""
-    device = x.device.type
-    leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    timings = []
-    warm_up = min(3, repeats)
-    for repeat in range(repeats + warm_up):
-        marks = [now(device)]
-        out = epoch(*leaves)
-        marks.append(now(device))
-        if out.requires_grad:
-            torch.autograd.grad(out, leaves, torch.ones_like(out), allow_unused=True)
-        marks.append(now(device))
-        if repeat >= warm_up:
-            timings.append([between(*pair) for pair in pairwise(marks)])
-    forward, backward = (1e3 * statistics.median(each) for each in zip(*timings, strict=True))
-    found = {"forward ms": forward}
-    if out.requires_grad:
-        found |= {"backward ms": backward, "epoch ms": forward + backward}
-        found["peak MB"] = peak(lambda: run_epoch_once(epoch, leaves), device)
-    return found
-
-
-def run_epoch_once(epoch: Epoch, leaves: list[Tensor]) -> None:
-    out = epoch(*leaves)
-    torch.autograd.grad(out, leaves, torch.ones_like(out), allow_unused=True)
-
-
-def error(found: Tensor, wanted: Tensor) -> float:
-    found, wanted = found.double(), wanted.double()
-    return float((found - wanted).norm() / wanted.norm().clamp_min(1e-300))
 
 
 # The parts.
@@ -219,7 +137,7 @@ def correct(args: argparse.Namespace, note: Note) -> None:
             for way in ("triton", "reference")
         )
         largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
-        note(way=f"Chebyshev series, {dtype}", error=largest, failed=_too_large(largest, tol))
+        note(way=f"Chebyshev series, {dtype}", error=largest, failed=too_large(largest, tol))
         for kind in ("diffusion", "convolution"):
             found, wanted = (
                 gradients_of(
@@ -229,7 +147,7 @@ def correct(args: argparse.Namespace, note: Note) -> None:
                 for way in ("triton", "reference")
             )  # fmt: skip
             largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
-            failed = _too_large(largest, tol)
+            failed = too_large(largest, tol)
             note(way=f"a layer, {kind}, {dtype}", error=largest, failed=failed)
     shape = (5, 7, 3) if args.rehearse else (2000, 2500, 33)
     for dtype, tol in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
@@ -237,11 +155,7 @@ def correct(args: argparse.Namespace, note: Note) -> None:
         modules = (SINKHORN.find(way, torch.device(args.device)) for way in ("triton", "torch"))
         found, wanted = (module.sinkhorn_pass(*case) for module in modules)
         largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
-        note(way=f"Sinkhorn pass, {dtype}", error=largest, failed=_too_large(largest, tol))
-
-
-def _too_large(found: float, tol: float) -> str | None:
-    return None if found <= tol else f"an error of {found:.2g}, where {tol:g} is allowed"
+        note(way=f"Sinkhorn pass, {dtype}", error=largest, failed=too_large(largest, tol))
 
 
 def cusparse(structure: GraphStructure, weight: Tensor, degree: int) -> Epoch:
@@ -319,7 +233,7 @@ def compare(
             row = seconds(epoch, x, weight, args.repeats)
             if "epoch ms" in row:
                 row["epoch / limit"] = row["epoch ms"] / (1e3 * least)
-            wrong = None if off is None else _too_large(off, 1e-4)
+            wrong = None if off is None else too_large(off, 1e-4)
             note(way=name, **shape, **row, error=off, failed=wrong)
         except Exception as problem:
             note(way=name, **shape, failed=last_line(problem))
@@ -333,121 +247,6 @@ def newsgroups(args: argparse.Namespace, note: Note) -> None:
     edge_index, weight = knn_graph(x, args.k)
     structure = GraphStructure(edge_index.to(args.device), x.size(0))
     compare(structure, x.to(args.device), weight.to(args.device), args, note)
-
-
-def training_layer(kind: str, channels: int, args: argparse.Namespace, **options: Any) -> Module:
-    """A layer whose conductance and time have been learned a little."""
-    torch.manual_seed(0)
-    options = {"degree": args.degree, "backend": "triton"} | options
-    if kind == "diffusion":
-        layer = AnisotropicDiffusion(t=5.0, **options)
-    else:
-        layer = AnisotropicChebConv(channels, channels, t=5.0, **options)
-    with torch.no_grad():
-        for name, each in layer.named_parameters():
-            if name.startswith(("conductance", "time", "relation")):
-                each.add_(0.1)
-    return layer.to(args.device)
-
-
-def step_seconds(step: Callable[[], object], repeats: int, device: str) -> float:
-    """Median time of a step among several in a row, so that waits of the host show."""
-    in_a_row = 1 if device == "cpu" else 10
-    timings = []
-    for _ in range(max(repeats // 4, 1) + 1):
-        start = now(device)
-        for _ in range(in_a_row):
-            step()
-        timings.append(between(start, now(device)) / in_a_row)
-    return statistics.median(timings[1:])
-
-
-def gradients_of(layer: Module, *given: Any, **named: Any) -> list[Tensor]:
-    """The result of a layer, and the gradients of its parameters."""
-    learned = [each for each in layer.parameters() if each.requires_grad]
-    out = layer(*given, **named)
-    return [out.detach(), *torch.autograd.grad(out, learned, out.detach())]
-
-
-def steps(args: argparse.Namespace, note: Note) -> None:
-    """A training step with each switch alone, with none and with all."""
-    x = load_points(args).to(args.device)
-    edge_index, weight = knn_graph(x.cpu(), args.k)
-    structure = GraphStructure(edge_index.to(args.device), x.size(0))
-    weight = weight.to(args.device)
-    names = [each.name for each in fields(SWITCHES)]
-    ways = {"none of the switches": [], **{f"{name} alone": [name] for name in names}}
-    ways["all switches"] = names
-    for kind in ("diffusion", "convolution"):
-        first = None
-        for way, chosen in ways.items():
-            for name in names:
-                setattr(SWITCHES, name, name in chosen)
-            try:
-                layer = training_layer(kind, x.size(1), args)
-                given = layer, x, structure, weight, weight.unsqueeze(-1)
-                found = gradients_of(*given)
-                first = found if first is None else first
-                off = max(error(*pair) for pair in zip(found, first, strict=True))
-                taken = step_seconds(lambda g=given: gradients_of(*g), args.repeats, args.device)
-                note(way=f"{kind}, {way}", N=x.size(0), D=x.size(1), error=off,
-                     failed=_too_large(off, 1e-4), **{"epoch ms": 1e3 * taken})  # fmt: skip
-            except Exception as problem:
-                note(way=f"{kind}, {way}", failed=last_line(problem))
-
-
-def relations(args: argparse.Namespace, note: Note) -> None:
-    """A step of a convolution with a conductance for each relation, beside RGCNConv."""
-    x, num_relations = load_points(args).to(args.device), 4
-    edge_index, _ = knn_graph(x.cpu(), args.k)
-    edge_index = edge_index.to(args.device)
-    structure = GraphStructure(edge_index, x.size(0))
-    edge_type = edge_index.sum(0) % num_relations
-    channels = x.size(1)
-    ours = training_layer("convolution", channels, args, edge_dim=0, num_relations=num_relations)
-    theirs = RGCNConv(channels, channels, num_relations).to(args.device)
-    ways = {
-        f"AnisotropicChebConv, {num_relations} relations": (
-            lambda: gradients_of(ours, x, structure, edge_type=edge_type)
-        ),
-        f"PyG RGCNConv, {num_relations} relations": (
-            lambda: gradients_of(theirs, x, edge_index, edge_type)
-        ),
-    }
-    for way, step in ways.items():
-        taken = step_seconds(step, args.repeats, args.device)
-        note(way=way, N=x.size(0), D=channels, **{"epoch ms": 1e3 * taken})
-
-
-def panels(args: argparse.Namespace, note: Note) -> None:
-    """A file through the GPU, in panels of columns; beside the same from memory."""
-    x = load_points(args)
-    edge_index, weight = knn_graph(x, args.k)
-    structure = GraphStructure(edge_index, x.size(0))
-    x = x.repeat(1, 1 if args.rehearse else 8)
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "x.npy", Path(folder) / "y.npy"
-        np.save(source, x.numpy())
-        started = time.perf_counter()
-        diffuse_file(
-            source, structure, target, 5.0, edge_weight=weight, memory="4GB",
-            device=args.device, progress=False,
-        )  # fmt: skip
-        taken, found = time.perf_counter() - started, torch.from_numpy(np.load(target))
-    on_device = GraphStructure(edge_index.to(args.device), x.size(0))
-
-    def run() -> Tensor:
-        moved = x.to(args.device), weight.to(args.device)
-        return heat_diffusion(moved[0], on_device, moved[1], 5.0).cpu()
-
-    run()
-    started = time.perf_counter()
-    wanted = run()
-    from_memory = time.perf_counter() - started
-    off, shape = error(found, wanted), {"N": x.size(0), "D": x.size(1)}
-    note(way="diffuse_file", **shape, error=off, failed=_too_large(off, 1e-5),
-         **{"forward ms": 1e3 * taken})  # fmt: skip
-    note(way="from memory and back", **shape, **{"forward ms": 1e3 * from_memory})
 
 
 def million(args: argparse.Namespace, note: Note) -> None:
@@ -493,14 +292,6 @@ PARTS = {
 
 
 # Each in a process of its own.
-
-
-def last_line(problem: BaseException) -> str:
-    """The last line of a traceback, or its beginning, and where it was raised."""
-    frames = traceback.extract_tb(problem.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    line = traceback.format_exception_only(problem)[-1].strip().split("\n")[0]
-    return textwrap.shorten(line, 100) + where
 
 
 def work_alone(work: Callable[..., None], args: argparse.Namespace, path: Path) -> None:
