@@ -216,6 +216,16 @@ RUNS = [
         needs=("git",),
     ),
     Run(
+        "benchmarks/relational",
+        "accuracy --quick --kinds RGCNConv RelationalChebConv",
+        lambda table: table["Macro-F1"].between(20, 100),
+    ),
+    Run(
+        "benchmarks/relational",
+        "precompute --quick",
+        lambda table: table["Macro-F1"].between(20, 100),
+    ),
+    Run(
         "benchmarks/neighbours",
         "--features 8 --k 4 --num-graphs 3",
         lambda table: table.loc[table["way"] == "flat", ["recall", "flat / this"]] == 1,

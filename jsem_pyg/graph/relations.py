@@ -4,7 +4,9 @@ A heterogeneous graph has nodes of several types. The nodes of all types stand i
 after the other, so that a node has one number in the whole graph.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +20,7 @@ from .._checks import (
     check_node_index,
     check_pairs,
 )
+from .memory import Prepared
 from .structure import GraphStructure
 
 EdgeType = tuple[str, str, str]
@@ -31,6 +34,11 @@ class Pairs(NamedTuple):
     source: Tensor  #: [P] the node at one end
     target: Tensor  #: [P] the node at the other end
     place: Tensor  #: [E] 2 p + direction of each given edge; 2 P for a self-loop, which is left out
+
+    @property
+    def has_repeated(self) -> bool:
+        """True if an edge was given more than once in one direction."""
+        return bool((self.directions(torch.ones_like(self.place)) > 1).any())
 
     def directions(self, values: Tensor) -> Tensor:
         """Add up values [E, ...] of the given edges in each direction of a pair: [P, 2, ...]."""
@@ -78,8 +86,6 @@ class HeteroGraph:
         relations: the R relations.
         rows: the nodes of each type, a slice of all nodes.
         pairs: the undirected edges.
-        structure: the same edges in both directions, first those from source to target.
-        edge_type: [E] the relation of each edge of the structure.
 
     Raises:
         TypeError: if a dictionary or an edge_index is something else.
@@ -111,12 +117,17 @@ class HeteroGraph:
             torch.cat(each) for each in zip(*parts, strict=True)
         )
         self.pairs = read_pairs(source, target, relation, max(first, 1), is_reverse)
-        place = self.pairs.place[source != target]
-        self._has_repeated = len(place.unique()) < len(place)
-        row = torch.cat([self.pairs.source, self.pairs.target])
-        col = torch.cat([self.pairs.target, self.pairs.source])
-        self.structure = GraphStructure(torch.stack([row, col]), self.num_nodes)
-        self.edge_type = self.pairs.relation.repeat(2)
+        self._has_repeated = self.pairs.has_repeated
+
+    @cached_property
+    def structure(self) -> GraphStructure:
+        """The pairs in both directions, first from source to target."""
+        return _both_directions(self.pairs.source, self.pairs.target, self.num_nodes)
+
+    @cached_property
+    def edge_type(self) -> Tensor:
+        """[E] the relation of each edge of the structure."""
+        return self.pairs.relation.repeat(2)
 
     def _read(self, name: EdgeType, edge_index: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return source, target, relation and direction [E] of the edges of a type."""
@@ -140,11 +151,8 @@ class HeteroGraph:
             ends.append(end + rows.start)
         relation, is_reversed = self._member[name]
         source, target = reversed(ends) if is_reversed else ends
-        if not self._drop_self_loops and bool((source == target).any()):
-            raise ValueError(
-                f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
-                "To fix this, call torch_geometric.utils.remove_self_loops(edge_index)."
-            )
+        if not self._drop_self_loops:
+            _refuse_self_loops(argument, source, target)
         backward = torch.full_like(source, is_reversed, dtype=torch.bool)
         if name[0] == name[2]:  # both directions stand in one edge_index
             backward = source > target
@@ -169,11 +177,19 @@ class HeteroGraph:
         for name, count in zip(self._edge_types, self._counts, strict=True):
             weight = given.get(name)
             if weight is None:
-                weight = torch.ones(count, device=self.structure.device)
+                weight = torch.ones(count, device=self.pairs.source.device)
             else:
                 check_edge_weight(weight, count, f"edge_weight_dict[{name!r}]")
             parts.append(weight)
         return self.pairs.weigh(torch.cat(parts)).repeat(2)
+
+    def blocks(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> "RelationBlocks":
+        """Stack the relations; a node belongs to the relations of its type."""
+        belongs = torch.tensor(
+            [[node_type in (a, b) for a, _, b in self.relations] for node_type in self.rows]
+        )
+        groups, weight = tuple(self.rows.values()), self.edge_weight(edge_weight_dict)
+        return RelationBlocks(self.pairs, self.num_nodes, groups, belongs, weight)
 
     def join(self, x_dict: Mapping[str, Tensor]) -> Tensor:
         """Return the rows of all types, one type after the other: [..., N, D]."""
@@ -182,6 +198,59 @@ class HeteroGraph:
     def split(self, x: Tensor) -> dict[str, Tensor]:
         """Return the rows of every type, from the rows [..., N, D] of all."""
         return {name: x[..., rows, :] for name, rows in self.rows.items()}
+
+
+class RelationBlocks(Prepared):
+    """The relations of a graph as one graph: a block of rows for each, one after the other.
+
+    A block holds the nodes that have an edge in its relation.
+
+    Args:
+        pairs: the undirected edges.
+        num_nodes: the number N of nodes.
+        groups: the nodes of each type, a slice of all nodes.
+        belongs: [T, R] bool, the relations that each type takes part in.
+        weight: [2 P] weights of the pairs in both directions; None: ones.
+
+    Attributes:
+        node: [B] the node of each row.
+        relation: [B] the relation of each row, ascending.
+        parts: a relation, rows of it, and their nodes: of one type, distinct, ascending; a slice
+            if no node is left out.
+        structure: the graph of B rows.
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        num_nodes: int,
+        groups: tuple[slice, ...],
+        belongs: Tensor,
+        weight: Tensor | None,
+    ) -> None:
+        self.num_nodes, self.groups, self.weight = num_nodes, groups, weight
+        self.device = pairs.source.device
+        self.belongs = belongs.to(self.device)
+        ends = torch.stack([pairs.source, pairs.target])
+        row, (source, target) = (pairs.relation * num_nodes + ends).unique(return_inverse=True)
+        self.node, self.relation = row % max(num_nodes, 1), row // max(num_nodes, 1)
+        self.structure = _both_directions(source, target, len(row))
+        ends_of_types = torch.tensor([group.stop for group in groups], device=self.device)
+        kind = torch.bucketize(self.node, ends_of_types, right=True)
+        count = (self.relation * len(groups) + kind).bincount(minlength=belongs.numel())
+        self.parts: list[tuple[int, slice, slice | Tensor]] = []
+        for k, (low, high) in enumerate(itertools.pairwise([0, *count.cumsum(0).tolist()])):
+            if low < high:
+                nodes = self.node[low:high]
+                run = slice(int(nodes[0]), int(nodes[-1]) + 1)
+                is_run = run.stop - run.start == high - low
+                part = k // len(groups), slice(low, high), run if is_run else nodes
+                self.parts.append(part)
+
+
+def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
+    ends = torch.cat([source, target]), torch.cat([target, source])
+    return GraphStructure(torch.stack(ends), num_nodes)
 
 
 def merge_reverse(
@@ -217,10 +286,26 @@ def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
     return graph, graph.edge_weight(weights)
 
 
-def read_relations(edge_index: Any, edge_type: Any, num_nodes: int, num_relations: int) -> Pairs:
+def read_relations(
+    edge_index: Any,
+    edge_type: Any,
+    num_nodes: int,
+    num_relations: int,
+    drop_self_loops: bool = False,
+) -> Pairs:
     """Read edges [2, E] of relations [E] between nodes of one kind, in one direction or both."""
     check_edge_index(edge_index, num_nodes)
     check_edge_type(edge_type, edge_index.size(1), num_relations)
     source, target = edge_index.long()
+    if not drop_self_loops:
+        _refuse_self_loops("'edge_index'", source, target)
     low, high = torch.minimum(source, target), torch.maximum(source, target)
     return read_pairs(low, high, edge_type.long(), num_nodes, source > target)
+
+
+def _refuse_self_loops(argument: str, source: Tensor, target: Tensor) -> None:
+    if bool((source == target).any()):
+        raise ValueError(
+            f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
+            "To fix this, call torch_geometric.utils.remove_self_loops(edge_index)."
+        )

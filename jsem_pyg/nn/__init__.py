@@ -12,6 +12,8 @@ from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
 from .relation_conductance import RelationConductance
+from .relational_cheb_conv import RelationalChebConv
+from .relational_features import relational_features
 from .simplicial_diffusion import SimplicialDiffusion
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "HypergraphDiffusion",
     "MLPConductance",
     "RelationConductance",
+    "RelationalChebConv",
     "SigmoidConductance",
     "SimplicialDiffusion",
+    "relational_features",
 ]

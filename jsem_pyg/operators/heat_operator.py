@@ -41,8 +41,10 @@ class HeatOperator:
     def apply_laplacian(self, x: Tensor) -> Tensor:
         """Return L x for x [N, M]: for laws, spectra and tests; differentiable."""
         scaling = self.scaling
-        scale = 1.0 if scaling.row_scale is None else scaling.row_scale.unsqueeze(-1)
-        out = scaling.rate * (scale * x - self.matrix.apply(scale * x)) / scale
+        scale = None if scaling.row_scale is None else scaling.row_scale.unsqueeze(-1)
+        scaled = x if scale is None else scale * x
+        out = scaling.rate * (scaled - self.matrix.apply(scaled))
+        out = out if scale is None else out / scale
         if scaling.isolated is not None:
             out = out.masked_fill(scaling.isolated.unsqueeze(-1), 0.0)
         return out

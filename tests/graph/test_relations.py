@@ -108,7 +108,8 @@ def test_weights_that_do_not_fit_are_refused():
 
 def test_one_kind_of_nodes_with_relations():
     edge_index = torch.tensor([[0, 1, 2, 1, 1], [1, 0, 1, 2, 1]])
-    pairs = read_relations(edge_index, torch.tensor([0, 0, 1, 0, 1]), 3, 2)
+    edge_type = torch.tensor([0, 0, 1, 0, 1])
+    pairs = read_relations(edge_index, edge_type, 3, 2, drop_self_loops=True)
     found = torch.stack([pairs.relation, pairs.source, pairs.target]).T.tolist()
     assert found == [[0, 0, 1], [0, 1, 2], [1, 1, 2]]
     weight = torch.tensor([1.0, 3.0, 5.0, 7.0, 9.0])  # the last is a self-loop

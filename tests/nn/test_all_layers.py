@@ -22,6 +22,7 @@ from jsem_pyg.nn import (
     HypergraphChebConv,
     HypergraphDiffusion,
     MLPConductance,
+    RelationalChebConv,
     RelationConductance,
     SigmoidConductance,
     SimplicialDiffusion,
@@ -69,6 +70,8 @@ LAYERS = [
     (lambda: RelationConductance(3), lambda layer: layer(torch.tensor([0, 2, 1]))),
     (lambda: HeteroDiffusion((["a"], [("a", "to", "a")])), lambda layer: layer(
         {"a": torch.eye(3)}, {("a", "to", "a"): EDGES})["a"]),
+    (lambda: RelationalChebConv(2, 3, 2, num_bases=1), lambda layer: layer(
+        torch.randn(3, 2), EDGES, torch.tensor([0, 1]))),
     (lambda: DiffusionTime([1.0, 2.0]), alone),
     (lambda: HyperedgeWeight(3), alone),
 ]  # fmt: skip

@@ -1,0 +1,333 @@
+"""RelationalChebConv beside RGCNConv, HGTConv, HANConv and GCNConv, in the same network.
+
+Node features are mapped to a common width, then come two convolutions with ReLU and dropout, and a
+linear classifier of the target nodes. Only the convolution differs. Types without features get the
+mean of the features of their neighbours, or learned embeddings if no type has any. Each model takes
+the better of a few settings by the validation nodes of other seeds than those reported; training
+stops by them. Reverse edges are given to all as types of their own, as `ToUndirected` makes them.
+
+    python examples/benchmarks/relational.py accuracy dblp.npz acm.npz aminer.npz
+    python examples/benchmarks/relational.py cost dblp.npz --nodes 1000000
+    python examples/benchmarks/relational.py precompute dblp.npz acm.npz aminer.npz
+
+The files are of HeCo (Wang et al. 2021): `node_types`, `num_nodes`, `target`, `labels`,
+`edge_A_B` [2, E], `x_data`, `x_indices`, `x_indptr`, `x_shape` of the target's features if it has
+any, and `train_20`, `val_20`, `test_20`. Without a file, a small random graph stands in.
+"""
+
+import argparse
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from reporting import PeakMemory, machine, write_table
+from scipy.sparse import csr_array
+from sklearn.decomposition import TruncatedSVD
+from sklearn.metrics import f1_score
+from sklearn.preprocessing import normalize
+from torch import Tensor
+from torch.nn import Embedding, Linear, Module, ModuleDict, ModuleList, Sequential
+from torch_geometric.data import HeteroData
+from torch_geometric.nn import GCNConv, HANConv, HGTConv, RGCNConv
+from torch_geometric.transforms import ToUndirected
+from torch_geometric.utils import scatter
+
+from jsem_pyg.nn import RelationalChebConv, relational_features
+
+KINDS = ("GCNConv", "RGCNConv", "HGTConv", "HANConv", "RelationalChebConv")
+TYPES = 4  # of the nodes of a random graph
+WIDTH = 128  # of the features, after a singular value decomposition
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["accuracy", "cost", "precompute"])
+    parser.add_argument("files", type=Path, nargs="*")
+    parser.add_argument("--labels", type=int, default=20, help="a class: 20, 40 or 60")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--hidden", type=int, default=32)
+    parser.add_argument("--t", type=float, default=2.0, help="of RelationalChebConv")
+    parser.add_argument("--features", choices=["tune", "yes", "no"], default="tune")
+    parser.add_argument("--nodes", type=int, default=None, help="of a random graph, for the cost")
+    parser.add_argument("--relations", type=int, default=8, help="of a random graph")
+    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
+    parser.add_argument("--quick", action="store_true", help="a small random graph, two seeds")
+    return parser.parse_args(argv)
+
+
+def read(path: Path, labels: int) -> HeteroData:
+    """Read a file: features, labels and split of the target, and edges in both directions."""
+    data = HeteroData()
+    with np.load(path, allow_pickle=False) as file:
+        types, target = [str(each) for each in file["node_types"]], str(file["target"])
+        for name, count in zip(types, file["num_nodes"], strict=True):
+            data[name].num_nodes = int(count)
+        for key in file.files:
+            if key.startswith("edge_"):
+                source, end = key.removeprefix("edge_").split("_")
+                data[source, "to", end].edge_index = torch.from_numpy(file[key]).long()
+        if "x_data" in file:
+            parts = file["x_data"], file["x_indices"], file["x_indptr"]
+            x = csr_array(parts, shape=tuple(file["x_shape"]))
+            x = TruncatedSVD(WIDTH, random_state=0).fit_transform(normalize(x, "l1"))
+            data[target].x = torch.from_numpy(x / x.std()).float()
+        data[target].y = torch.from_numpy(file["labels"]).long()
+        for part in ("train", "val", "test"):
+            data[target][part] = torch.from_numpy(file[f"{part}_{labels}"]).long()
+    data.target = target
+    if "x" in data[target]:
+        fill_in(data)
+    return ToUndirected(merge=False)(data)
+
+
+def fill_in(data: HeteroData) -> None:
+    """Give types without features the mean of their neighbours', type after type."""
+    missing = True
+    while missing:
+        missing = False
+        for a, _, b in data.edge_types:
+            for here, there, way in ((a, b, (0, 1)), (b, a, (1, 0))):
+                if "x" in data[there] and "x" not in data[here]:
+                    here_index, there_index = data[a, "to", b].edge_index[list(way)]
+                    x = data[there].x[there_index]
+                    data[here].x = scatter(x, here_index, 0, data[here].num_nodes, "mean")
+                    missing = True
+
+
+def random_data(num_nodes: int, num_relations: int, num_classes: int = 4) -> HeteroData:
+    """Draw four types of nodes, relations of as many edges as a type has nodes, half by class."""
+    generator = torch.Generator().manual_seed(0)
+    data, count = HeteroData(), num_nodes // TYPES
+    labels = torch.randint(num_classes, (TYPES, count), generator=generator)
+    by_class = [[(y == c).nonzero()[:, 0] for c in range(num_classes)] for y in labels]
+    for a in range(TYPES):
+        data[f"type{a}"].num_nodes = count
+    for r in range(num_relations):
+        a, b = r % TYPES, (r + 1 + r // TYPES) % TYPES
+        source = torch.randint(count, (4 * count,), generator=generator)
+        target = torch.randint(count, (4 * count,), generator=generator)
+        is_like = torch.rand(len(source), generator=generator) < 0.5
+        for c in range(num_classes):
+            rows = (is_like & (labels[a][source] == c)).nonzero()[:, 0]
+            like = by_class[b][c]
+            target[rows] = like[torch.randint(len(like), rows.shape, generator=generator)]
+        data[f"type{a}", f"relation{r}", f"type{b}"].edge_index = torch.stack([source, target])
+    data.target = "type0"
+    data["type0"].y = labels[0]
+    order = torch.randperm(count, generator=generator)
+    for part, rows in zip(("train", "val", "test"), order.tensor_split([80, 160]), strict=True):
+        data["type0"][part] = rows
+    return ToUndirected(merge=False)(data)
+
+
+class Network(Module):
+    """Maps of the features, two convolutions of a kind, and a classifier of the target nodes."""
+
+    def __init__(
+        self, kind: str, data: HeteroData, args: argparse.Namespace, has_features: bool
+    ) -> None:
+        super().__init__()
+        hidden, self.kind, self.target = args.hidden, kind, data.target
+        self.types, self.edges = data.node_types, data.edge_index_dict
+        self.sizes = [data[name].num_nodes for name in self.types]
+        has_features = has_features and "x" in data[self.target]
+        self.x = {name: data[name].x if has_features else None for name in self.types}
+        self.maps = ModuleDict()
+        for name, x in self.x.items():
+            count = data[name].num_nodes
+            self.maps[name] = Embedding(count, hidden) if x is None else Linear(x.size(1), hidden)
+        flat = data.to_homogeneous(node_attrs=[], edge_attrs=[])
+        self.edge_index, self.edge_type = flat.edge_index, flat.edge_type
+        metadata = data.metadata()
+        make: dict[str, Callable[[], Module]] = {
+            "GCNConv": lambda: GCNConv(hidden, hidden),
+            "RGCNConv": lambda: RGCNConv(hidden, hidden, len(metadata[1])),
+            "HGTConv": lambda: HGTConv(hidden, hidden, metadata, heads=4),
+            "HANConv": lambda: HANConv(hidden, hidden, metadata, heads=4),
+            "RelationalChebConv": lambda: RelationalChebConv(
+                hidden, hidden, metadata, args.t, tol=1e-3
+            ),
+        }
+        self.convs = ModuleList(make[kind]() for _ in range(2))
+        self.head = Linear(hidden, int(data[data.target].y.max()) + 1)
+
+    def forward(self) -> Tensor:
+        x = {n: self.maps[n].weight if v is None else self.maps[n](v) for n, v in self.x.items()}
+        for conv in self.convs:
+            x = {n: F.dropout(v, 0.5, self.training) for n, v in x.items()}
+            x = {n: F.relu(v) for n, v in self.convolve(conv, x).items()}
+        return self.head(F.dropout(x[self.target], 0.5, self.training))
+
+    def convolve(self, conv: Module, x: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.kind not in ("GCNConv", "RGCNConv"):
+            return conv(x, self.edges)
+        relations = (self.edge_type,) if self.kind == "RGCNConv" else ()
+        out = conv(torch.cat(list(x.values())), self.edge_index, *relations)
+        return dict(zip(self.types, out.split(self.sizes), strict=True))
+
+
+def macro_f1(out: Tensor, y: Tensor) -> float:
+    return float(f1_score(y, out.argmax(-1), average="macro"))
+
+
+def train(
+    model: Callable[[], Tensor], module: Module, data: HeteroData, epochs: int
+) -> tuple[float, float]:
+    """Train until validation has not improved for 20 epochs; return its F1 and the test nodes'."""
+    target = data[data.target]
+    optimizer = torch.optim.Adam(module.parameters(), 0.01, weight_decay=1e-4)
+    best, since = (-1.0, 0.0, 0.0), 0
+    for epoch in range(epochs):
+        module.train()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model()[target.train], target.y[target.train])
+        loss.backward()
+        optimizer.step()
+        if epoch % 2 == 0:
+            continue
+        module.eval()
+        with torch.no_grad():
+            out = model()
+            val_loss = float(F.cross_entropy(out[target.val], target.y[target.val]))
+        f1 = [macro_f1(out[target[part]], target.y[target[part]]) for part in ("val", "test")]
+        found = (f1[0], -val_loss, f1[1])
+        since = 0 if found[:2] > best[:2] else since + 1
+        best = max(best, found)
+        if since == 10:
+            break
+    return best[0], best[2]
+
+
+def run_network(
+    kind: str, data: HeteroData, has_features: bool, seed: int, args: argparse.Namespace
+) -> tuple[float, float]:
+    torch.manual_seed(seed)
+    network = Network(kind, data, args, has_features)
+    return train(network, network, data, args.epochs)
+
+
+def accuracy(name: str, data: HeteroData, args: argparse.Namespace) -> list[dict]:
+    """Tune every kind by one seed of validation, then report others."""
+    rows = []
+    for kind in args.kinds:
+        start = time.process_time()
+        has = "x" in data[data.target] and args.features != "no"
+        if has and args.features == "tune":
+            has = max((True, False), key=lambda has: run_network(kind, data, has, 1000, args)[0])
+        runs = [run_network(kind, data, has, seed, args) for seed in range(args.seeds)]
+        t = args.t if kind == "RelationalChebConv" else ""
+        row = {"data": name, "layer": kind, "t": t, "labels a class": args.labels}
+        minutes = (time.process_time() - start) / 60
+        rows.append(row | summary(runs) | {"features": has, "minutes in all": minutes})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def summary(runs: list[tuple[float, float]]) -> dict:
+    val, test = ([100 * each[i] for each in runs] for i in (0, 1))
+    spread = statistics.stdev(test) if len(test) > 1 else 0.0
+    return {
+        "Macro-F1": round(statistics.mean(test), 1),
+        "deviation": round(spread, 1),
+        "validation": round(statistics.mean(val), 1),
+        "seeds": len(runs),
+    }
+
+
+def precompute(name: str, data: HeteroData, args: argparse.Namespace) -> list[dict]:
+    """Train an MLP in mini-batches on features that were diffused once."""
+    target, runs, start = data[data.target], [], time.process_time()
+    for seed in range(args.seeds):
+        torch.manual_seed(seed)
+        x_dict = {n: data[n].x if "x" in data[n] else None for n in data.node_types}
+        num_nodes = {n: data[n].num_nodes for n in data.node_types}
+        for each, x in x_dict.items():
+            x_dict[each] = torch.randn(num_nodes[each], args.hidden) if x is None else x
+        x = relational_features(x_dict, data.edge_index_dict, dim=args.hidden)[data.target]
+        x = (x - x.mean(0)) / (x.std(0) + 1e-6)
+        classes = int(target.y.max()) + 1
+        mlp = Sequential(
+            torch.nn.Dropout(0.5), Linear(x.size(1), args.hidden), torch.nn.ReLU(),
+            torch.nn.Dropout(0.5), Linear(args.hidden, classes),
+        )  # fmt: skip
+        runs.append(train(lambda mlp=mlp, x=x: mlp(x), mlp, data, args.epochs))
+    seconds = (time.process_time() - start) / args.seeds
+    row = {"data": name, "layer": "relational_features + MLP", "labels a class": args.labels}
+    return [row | summary(runs) | {"seconds a run": seconds}]
+
+
+def measure(kind: str, source: Path | None, args: argparse.Namespace, queue) -> None:
+    """Train a few epochs in a process of its own; report processor seconds and peak memory."""
+    torch.set_num_threads(1)
+    data = random_data(args.nodes, args.relations) if source is None else read(source, args.labels)
+    target = data[data.target]
+    memory = PeakMemory()
+    torch.manual_seed(0)
+    network = Network(kind, data, args, has_features=True)
+    optimizer = torch.optim.Adam(network.parameters(), 0.01)
+    base, seconds = memory.base, []
+    for epoch in range(4):
+        if epoch == 1:  # the graph is prepared, and the optimiser has its state
+            first, memory = memory.stop(), PeakMemory()
+        start = time.process_time()
+        optimizer.zero_grad()
+        F.cross_entropy(network()[target.train], target.y[target.train]).backward()
+        optimizer.step()
+        seconds.append(time.process_time() - start)
+    training = memory.stop() + memory.base - base
+    queue.put((min(seconds[1:]), training / 1e6, seconds[0], first / 1e6))
+
+
+def cost(name: str, source: Path | None, args: argparse.Namespace) -> list[dict]:
+    """Measure all kinds, and their ratios to RGCNConv."""
+    rows = []
+    for kind in args.kinds:
+        context = multiprocessing.get_context("spawn")
+        queue = context.Queue()
+        process = context.Process(target=measure, args=(kind, source, args, queue))
+        process.start()
+        epoch, training, seconds, first = queue.get()
+        process.join()
+        rows.append({"data": name, "layer": kind, "s an epoch": epoch, "MB in training": training,
+                     "first epoch, s": seconds, "first epoch, MB": first})  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    torch.set_num_threads(1)
+    if args.quick:
+        args.seeds, args.epochs, args.hidden, args.nodes = 2, 20, 16, 1200
+    sources: list[Path | None] = [*args.files] or [None]
+    if args.what == "cost" and args.files and args.nodes:
+        sources.append(None)
+    rows = []
+    for source in sources:
+        name = "random" if source is None else source.stem
+        if args.what == "cost":
+            rows += cost(name, source, args)
+            continue
+        is_random = source is None
+        data = (
+            random_data(args.nodes or 1200, args.relations)
+            if is_random
+            else read(source, args.labels)
+        )
+        rows += (accuracy if args.what == "accuracy" else precompute)(name, data, args)
+    table = pd.DataFrame(rows)
+    notes = [f"# Relational convolutions: {args.what}", machine() + "."]
+    write_table(table, args.output, f"relational_{args.what}", notes)
+    return table
+
+
+if __name__ == "__main__":
+    main()

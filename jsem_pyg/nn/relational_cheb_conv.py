@@ -1,0 +1,381 @@
+"""The convolution with a matrix and a diffusion time for every relation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch_geometric.nn.dense.linear import HeteroDictLinear, Linear, is_uninitialized_parameter
+from torch_geometric.nn.inits import glorot, reset, zeros
+
+from .._checks import check_bool, check_edge_weight, check_instance, check_positive_int
+from .._precision import check_type_of_layer, without_autocast
+from ..diffusion.evolve import series_coefficients, sum_series
+from ..diffusion.heat import heat_entries
+from ..diffusion.options import HeatOptions
+from ..diffusion.times import check_signal, read_times
+from ..graph.prepare import GraphReader
+from ..graph.relations import (
+    EdgeType,
+    HeteroGraph,
+    Metadata,
+    RelationBlocks,
+    merge_reverse,
+    read_relations,
+)
+from ..kernels.table import CHEBYSHEV, lists_backends
+from ..kernels.torch_func import eager
+from ..operators import HeatOperator
+from .diffusion_time import DiffusionTime, initial_times
+from .hetero_diffusion import check_features, read_metadata
+
+_CHUNK = 1 << 24  # bytes of the rows of all relations that diffuse at once
+_LANES = 32  # columns that the kernels take at once
+
+
+@lists_backends(CHEBYSHEV)
+class RelationalChebConv(torch.nn.Module):
+    r"""A graph convolution over edges of several kinds (relations).
+
+    .. math::
+        \mathbf{X}^{\prime} = \sum_{r=1}^{R} e^{-t_r \mathbf{L}_r} \mathbf{X} \mathbf{\Theta}_r
+        + \mathbf{b}
+
+    where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` is the Laplacian of the
+    edges of a relation, each of them in both directions. A relation acts on the nodes of its two
+    types, or on all nodes if these have no types; a node without an edge in the relation keeps its
+    features :math:`\mathbf{X} \mathbf{\Theta}_r`. All relations are evaluated by one series, and
+    nothing of the size of the edges times the channels is stored. First derivatives only.
+
+    There are two forms. With a number of relations, the call is that of
+    :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
+    :class:`torch_geometric.nn.HGTConv` and :class:`torch_geometric.nn.HANConv`. An edge type then
+    needs no reverse: the type `(b, 'rev_r', a)`, which
+    :class:`torch_geometric.transforms.ToUndirected` adds, is the same relation as `(a, 'r', b)`.
+
+    Args:
+        in_channels (int or dict): Size of each input sample. With metadata, a size for each node
+            type, or :obj:`-1` to derive the sizes from the first call: then the features of every
+            type are first mapped to `out_channels`, by `lin_dict`.
+        out_channels (int): Size of each output sample.
+        num_relations (int or tuple): Number :math:`R` of relations; or node types and edge types,
+            as :meth:`HeteroData.metadata` returns them.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t_r > 0`, a number or one
+            for each relation.
+        learn_t (bool): Whether the times are learned.
+        num_bases (int, optional): Number :math:`B` of matrices :math:`\mathbf{V}_b` that the
+            relations share, :math:`\mathbf{\Theta}_r = \sum_{b=1}^{B} a_{rb} \mathbf{V}_b`;
+            :obj:`None` learns one for each relation.
+        root_weight (bool): Whether a map of the node itself, :math:`\mathbf{X}
+            \mathbf{\Theta}_0`, is added; with metadata, one for each node type. Heat alone keeps a
+            part of every node's features already.
+        add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
+            before the normalisation. Self-loops in `edge_index` are then left out, otherwise
+            refused.
+        bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
+        normalization (str, optional): :obj:`"rw"`, by which a node takes means over its neighbours
+            as in :class:`torch_geometric.nn.RGCNConv`; :obj:`"sym"` or :obj:`None`, see
+            :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
+            :obj:`tol` needs.
+        tol (float): Relative error allowed.
+        backend (str): What evaluates the series: {backends}.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, C_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`, in one direction or both,
+          relations in :math:`[0, R)` :math:`(|\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*, that are not learned.
+          With metadata: dictionaries of features, of edge indices and, optionally, of weights
+        - **output:** node features :math:`(|\mathcal{V}|, C_{out})`, or a dictionary of them
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> conv = RelationalChebConv(16, 8, num_relations=2)
+        >>> conv(torch.randn(4, 16), edge_index, edge_type=torch.tensor([0, 0, 1])).shape
+        torch.Size([4, 8])
+        >>> metadata = ["author", "paper"], [("author", "writes", "paper")]
+        >>> conv = RelationalChebConv(-1, 8, metadata)
+        >>> x_dict = {"author": torch.randn(2, 5), "paper": torch.randn(3, 7)}
+        >>> conv(x_dict, {("author", "writes", "paper"): edge_index[:, :1]})["paper"].shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        in_channels: int | Mapping[str, int],
+        out_channels: int,
+        num_relations: int | Metadata,
+        t: float | Sequence[float] | Tensor = 2.0,
+        learn_t: bool = True,
+        num_bases: int | None = None,
+        root_weight: bool = False,
+        add_self_loops: bool = False,
+        bias: bool = True,
+        normalization: str | None = "rw",
+        degree: int | None = None,
+        tol: float = 1e-6,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        flags = {"root_weight": root_weight, "add_self_loops": add_self_loops, "bias": bias}
+        for name, value in flags.items():
+            check_bool(name, value)
+        check_positive_int("out_channels", out_channels)
+        self.node_types: list[str] = []  # none, if all nodes are of one kind
+        self.relations: tuple[Any, ...]
+        if isinstance(num_relations, int):
+            check_positive_int("num_relations", num_relations)
+            self.relations = tuple(range(num_relations))
+        else:
+            self.node_types, self.edge_types = read_metadata(num_relations)
+            self.relations = merge_reverse(self.edge_types)[0]
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.lin_dict = self._input_maps()
+        width = out_channels if self.lin_dict is not None else in_channels
+        if width != -1:
+            check_positive_int("in_channels", width)
+        if num_bases is not None:
+            check_positive_int("num_bases", num_bases)
+        count = len(self.relations)
+        self.num_matrices = count if num_bases is None else num_bases
+        self.mixture = Parameter(torch.empty(count, num_bases)) if num_bases else None
+        num_roots = max(len(self.node_types), 1) if root_weight else 0
+        height = (self.num_matrices + num_roots) * out_channels
+        self.lin = Linear(width, height, bias=False, weight_initializer="glorot")
+        self.bias = Parameter(torch.empty(out_channels)) if bias else None
+        self.time = DiffusionTime(self._start(t), learn_t)
+        self.options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
+        self._reader = GraphReader()
+        self.reset_parameters()
+
+    def _input_maps(self) -> HeteroDictLinear | None:
+        """Make the maps of features whose widths differ by the node type; None without them."""
+        if not isinstance(self.in_channels, Mapping):
+            if not self.node_types or self.in_channels != -1:
+                return None
+            return HeteroDictLinear(-1, self.out_channels, self.node_types)
+        if not self.node_types or set(self.in_channels) != set(self.node_types):
+            raise ValueError(
+                "Expected 'in_channels' to be an integer, or to have the node types of the "
+                f"metadata, {self.node_types} (got {self.in_channels})."
+            )
+        return HeteroDictLinear(dict(self.in_channels), self.out_channels)
+
+    def _start(self, t: float | Sequence[float] | Tensor) -> Tensor:
+        """Return the initial times [R]."""
+        start = initial_times("t", t)
+        if start.shape not in ((), (len(self.relations),)):
+            raise ValueError(
+                f"Expected 't' to be a number, or one for each of {len(self.relations)} relations "
+                f"(got shape {list(start.shape)})."
+            )
+        return start.expand(len(self.relations))
+
+    @eager
+    def forward(
+        self,
+        x: Any,
+        edge_index: Any,
+        edge_type: Any = None,
+        edge_weight: Tensor | None = None,
+        edge_weight_dict: Mapping[EdgeType, Tensor] | None = None,
+    ) -> Any:
+        """Convolve the features; see the class for shapes.
+
+        With metadata the call is `(x_dict, edge_index_dict, edge_weight_dict)`: the weights may
+        also come third.
+        """
+        if not self.node_types:
+            check_signal(x)
+            return self._convolve(x, self._read(edge_index, edge_type, edge_weight, len(x)))
+        weights = edge_type if edge_weight_dict is None else edge_weight_dict
+        if self.lin_dict is not None:
+            check_instance("x", x, Mapping, "a dictionary from node types to features")
+            x = self.lin_dict(x)
+        check_features(x, self.node_types)
+        features = [x[name] for name in self.node_types]
+        sizes = [len(each) for each in features]
+        blocks = self._read_types(edge_index, weights or {}, sizes)
+        out = self._convolve(torch.cat(features), blocks)
+        return dict(zip(self.node_types, out.split(sizes), strict=True))
+
+    def _read(
+        self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None, num_nodes: int
+    ) -> RelationBlocks:
+        """Prepare a graph whose nodes are of one kind, or recall it."""
+        count, has_loops = len(self.relations), self.options.self_loop > 0
+        weights = () if edge_weight is None else (edge_weight,)
+        _check_constant(weights)
+
+        def make() -> RelationBlocks:
+            pairs = read_relations(edge_index, edge_type, num_nodes, count, has_loops)
+            weight = edge_weight
+            if weight is not None:
+                check_edge_weight(weight, edge_index.size(1))
+            elif pairs.has_repeated:
+                weight = torch.ones(edge_index.size(1), device=edge_index.device)
+            weight = None if weight is None else pairs.weigh(weight).repeat(2)
+            belongs = torch.ones(1, count, dtype=torch.bool)
+            return RelationBlocks(pairs, num_nodes, (slice(0, num_nodes),), belongs, weight)
+
+        return self._reader.recall((edge_index, edge_type, *weights), make, num_nodes)
+
+    def _read_types(
+        self,
+        edge_index_dict: Mapping[EdgeType, Tensor],
+        edge_weight_dict: Mapping[EdgeType, Tensor],
+        sizes: list[int],
+    ) -> RelationBlocks:
+        """Prepare a graph whose nodes have types, or recall it."""
+        num_nodes = dict(zip(self.node_types, sizes, strict=True))
+        _check_constant(tuple(edge_weight_dict.values()))
+
+        def make() -> RelationBlocks:
+            has_loops = self.options.self_loop > 0
+            graph = HeteroGraph(edge_index_dict, num_nodes, self.edge_types, has_loops)
+            return graph.blocks(edge_weight_dict)
+
+        given = *edge_index_dict.values(), *edge_weight_dict.values()
+        names = *edge_index_dict, *edge_weight_dict
+        return self._reader.recall(given, make, names, *sizes)
+
+    def _convolve(self, x: Tensor, blocks: RelationBlocks) -> Tensor:
+        """Convolve the features [N, C_in] of all nodes: [N, C_out]."""
+        self._reader.check_signal(blocks, x)
+        check_type_of_layer("x", x, self.lin)
+        if is_uninitialized_parameter(self.lin.weight):
+            self.lin(x[:0])  # a lazy map takes its width from its first call
+        if x.dim() != 2 or x.size(-1) != self.lin.in_channels:
+            raise ValueError(
+                f"Expected 'x' to have shape [N, {self.lin.in_channels}], by 'in_channels' (got "
+                f"{list(x.shape)})."
+            )
+        maps = self.lin.weight.view(-1, self.out_channels, x.size(-1)).transpose(1, 2)
+        theta, roots = maps.split((self.num_matrices, len(maps) - self.num_matrices))
+        if self.mixture is not None:
+            theta = torch.einsum("rb,bio->rio", self.mixture, theta)
+        # All nodes of a type keep X Theta_r, and those with edges get what diffusion adds to it.
+        own = torch.einsum("ar,rio->aio", blocks.belongs.to(theta), theta)
+        own = own + roots if len(roots) else own
+        out = torch.cat([x[nodes] @ each for nodes, each in zip(blocks.groups, own, strict=True)])
+        out = out + self._heat(x, theta, blocks)
+        return out if self.bias is None else out + self.bias
+
+    @without_autocast
+    def _heat(self, x: Tensor, theta: Tensor, blocks: RelationBlocks) -> Tensor:
+        """Add up what the diffusion of each relation changes, a few columns at a time."""
+        t: Tensor = self.time()
+        x = x.to(theta.dtype)
+        options, structure = self.options, blocks.structure
+        with torch.no_grad():
+            longest = t.max()
+            times = read_times(longest, 1)
+            entries = heat_entries(structure, blocks.weight, x.dtype, times, options)
+            if bool((t < longest).any()):
+                entries = entries.slow_down(structure, (t / longest)[blocks.relation])
+            operator = entries.operator(structure, options.backend)
+            scale = operator.scaling.row_scale
+            scale = x.new_ones(1) if scale is None else scale
+            change = series_coefficients(operator, times, options, x.dtype)
+            change[0] -= 1
+            operator = replace(operator, scaling=replace(operator.scaling, row_scale=None))
+        how = blocks, operator, change, scale.unsqueeze(-1)
+        row_bytes = 2 * len(blocks.node) * x.element_size()
+        width = max(_CHUNK // max(row_bytes, 1) // _LANES, 1) * _LANES
+        parts = theta.split(width, -1)
+        heat = [_RelationalHeat.apply(x, each, t, *how) for each in parts]
+        return torch.cat(heat, -1)
+
+    @property
+    def t(self) -> Tensor:
+        """The diffusion times [R], > 0."""
+        return self.time()
+
+    def reset_parameters(self) -> None:
+        """Draw the maps anew, and set the times to their start."""
+        for part in self.children():
+            reset(part)
+        glorot(self.mixture)
+        zeros(self.bias)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
+            f"num_relations={len(self.relations)})"
+        )
+
+
+class _RelationalHeat(torch.autograd.Function):
+    r"""Compute sum_r (exp(-t_r L_r) - I) X Theta_r, keeping only X, Theta and t for derivatives.
+
+    With the gradient G of the result, Q_r = (exp(-t_r L_r) - I) G is the gradient of X Theta_r. For
+    the time, d exp(-t_r L_r) / d t_r = -L_r exp(-t_r L_r) gives -<L_r (Q_r + G), X Theta_r>.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        theta: Tensor,
+        t: Tensor,
+        blocks: RelationBlocks,
+        operator: HeatOperator,
+        change: Tensor,
+        scale: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(x, theta, t)
+        ctx.how = blocks, operator, change, scale
+        mapped = x.new_empty(len(blocks.node), theta.size(-1))
+        for r, rows, nodes in blocks.parts:
+            torch.mm(x[nodes], theta[r], out=mapped[rows])
+        heat = _diffuse(mapped, operator, change, scale)
+        out = x.new_zeros(len(x), theta.size(-1))
+        for _, rows, nodes in blocks.parts:
+            out[nodes] += heat[rows]
+        return out
+
+    @staticmethod
+    @without_autocast
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "Expected no second derivative of RelationalChebConv (got create_graph=True)."
+            )
+        x, theta, t = ctx.saved_tensors
+        blocks, operator, change, scale = ctx.how
+        inverse = 1 / scale  # the adjoint of P^-1 S P is P S P^-1
+        grad = grad.index_select(0, blocks.node)
+        back = _diffuse(grad, operator, change, inverse)
+        grad_x, grad_theta = torch.zeros_like(x), torch.zeros_like(theta)
+        for r, rows, nodes in blocks.parts:
+            grad_x[nodes] += back[rows] @ theta[r].T
+            grad_theta[r] += x[nodes].T @ back[rows]
+        if not ctx.needs_input_grad[2]:
+            return grad_x, grad_theta, None, None, None, None, None
+        grad += inverse * back
+        slope = operator.apply_laplacian(grad.to(change.dtype)).mul_(scale).to(x.dtype)
+        grad_t = torch.zeros_like(t)
+        for r, rows, nodes in blocks.parts:
+            grad_t[r] -= (theta[r] * (x[nodes].T @ slope[rows])).sum()
+        # That is the slope by t_r L_r / max t, the operator's own Laplacian.
+        return grad_x, grad_theta, grad_t * t.max() / t, None, None, None, None
+
+
+def _diffuse(rows: Tensor, operator: HeatOperator, change: Tensor, scale: Tensor) -> Tensor:
+    """Apply P^-1 (exp(-tL) - I) P to rows [B, D], which become P times what they were.
+
+    What is isolated by weights of zero does not change.
+    """
+    rows.mul_(scale)
+    return sum_series(rows, operator, change, rows.new_zeros(1)).squeeze(0).div_(scale)
+
+
+def _check_constant(weights: tuple[Tensor, ...]) -> None:
+    if any(each.requires_grad for each in weights):
+        raise ValueError(
+            "Expected edge weights that are not learned (got some with requires_grad=True). To fix "
+            "this, detach them, or take AnisotropicDiffusion for edges that learn to conduct."
+        )

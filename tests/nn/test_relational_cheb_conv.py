@@ -1,0 +1,405 @@
+"""RelationalChebConv beside its formula, relation by relation, with dense exponentials."""
+
+import copy
+
+import pytest
+import torch
+from torch_geometric.data import HeteroData
+from torch_geometric.loader import NeighborLoader
+from torch_geometric.transforms import ToUndirected
+from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.nn import RelationalChebConv
+
+NODES = {"author": 5, "paper": 7, "venue": 1, "term": 3}
+WRITES, PRINTS, CITES = EDGE_TYPES = (
+    ("author", "writes", "paper"),
+    ("venue", "prints", "paper"),
+    ("paper", "cites", "paper"),
+    ("paper", "has", "term"),  # no paper has one
+)[:3]
+HAS = ("paper", "has", "term")
+METADATA = list(NODES), [*EDGE_TYPES, HAS]
+
+
+def make_edges():
+    """Repeated edges, an author and papers without any, one venue, and a relation without edges."""
+    return {
+        WRITES: torch.tensor([[0, 0, 1, 2, 2, 3], [0, 1, 1, 2, 2, 4]]),
+        PRINTS: torch.tensor([[0, 0, 0], [1, 3, 5]]),
+        CITES: torch.tensor([[0, 1, 4, 5, 4], [1, 0, 5, 6, 6]]),
+        HAS: torch.empty(2, 0, dtype=torch.int64),
+    }
+
+
+def make_features(dtype=torch.float64, width=4):
+    return {name: torch.randn(count, width, dtype=dtype) for name, count in NODES.items()}
+
+
+def offsets():
+    first = [0, *torch.tensor(list(NODES.values())).cumsum(0).tolist()]
+    return dict(zip(NODES, first, strict=False))
+
+
+def dense_adjacency(num_nodes, source, target, weight=None):
+    """Repeated edges add up; a pair given in both directions has the mean of both."""
+    weight = torch.ones(len(source), dtype=torch.float64) if weight is None else weight.double()
+    given = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    given.index_put_((source, target), weight, accumulate=True)
+    known = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    known.index_put_((source, target), torch.ones_like(weight))
+    count = (known + known.T).clamp(min=1)
+    return (given + given.T) / count
+
+
+def dense_heat(adjacency, t, options):
+    adjacency = adjacency + options.self_loop * torch.eye(len(adjacency), dtype=torch.float64)
+    degree = adjacency.sum(1)
+    laplacian = torch.diag(degree) - adjacency
+    degree = torch.where(degree > 0, degree, 1)
+    if options.normalization == "sym":
+        laplacian = degree.rsqrt()[:, None] * laplacian * degree.rsqrt()
+    elif options.normalization == "rw":
+        laplacian = laplacian / degree[:, None]
+    return torch.matrix_exp(-t.double() * laplacian)
+
+
+def matrices(conv):
+    """Theta [R, in, out] and the maps of the nodes themselves [T, in, out], by the definition."""
+    maps = conv.lin.weight.double().view(-1, conv.out_channels, conv.lin.in_channels).mT
+    theta, roots = maps[: conv.num_matrices], maps[conv.num_matrices :]
+    if conv.mixture is not None:
+        theta = (conv.mixture.double()[:, :, None, None] * theta).sum(1)
+    return theta, roots
+
+
+def by_definition(conv, x_dict, edges, weights=None):
+    """The sum over relations, each on the nodes of its types."""
+    theta, roots = matrices(conv)
+    first = offsets()
+    x = torch.cat(list(x_dict.values())).double()
+    out = torch.zeros(len(x), conv.out_channels, dtype=torch.float64)
+    for r, name in enumerate(conv.relations):
+        source, target = edges[name]
+        source, target = source + first[name[0]], target + first[name[2]]
+        weight = None if weights is None else weights.get(name)
+        adjacency = dense_adjacency(len(x), source, target, weight)
+        heat = dense_heat(adjacency, conv.t[r], conv.options)
+        types = {name[0], name[2]}
+        belongs = torch.cat([torch.full((n,), a in types) for a, n in NODES.items()])
+        out = out + belongs[:, None] * (heat @ x @ theta[r])
+    for a, root in zip(NODES, roots, strict=True) if len(roots) else ():
+        rows = slice(first[a], first[a] + NODES[a])
+        out[rows] = out[rows] + x[rows] @ root
+    out = out if conv.bias is None else out + conv.bias.double()
+    return dict(zip(NODES, out.split(list(NODES.values())), strict=True))
+
+
+def bent(conv):
+    """The layer, with different times and a bias."""
+    with torch.no_grad():
+        conv.time.raw.copy_(torch.linspace(-1, 1, len(conv.relations)))
+        if conv.bias is not None:
+            conv.bias.normal_()
+    return conv
+
+
+def assert_same(actual, expected, **tolerance):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(actual[name].double(), value, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_bases": 2},
+        {"root_weight": True, "bias": False},
+        {"add_self_loops": True},
+        {"normalization": "sym", "root_weight": True},
+        {"normalization": None},
+        {"backend": "reference"},
+        {"backend": "torch"},
+        {"t": [0.5, 2.0, 1.0, 9.0], "learn_t": False},
+    ],
+    ids=str,
+)
+def test_equals_the_sum_of_dense_exponentials(options, dtype):
+    torch.manual_seed(0)
+    conv = bent(RelationalChebConv(4, 3, METADATA, tol=1e-9, **options)).to(dtype)
+    x_dict, edges = make_features(dtype), make_edges()
+    out, expected = conv(x_dict, edges), by_definition(conv, x_dict, edges)
+    assert all(each.dtype == dtype for each in out.values())
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
+    assert_same(out, expected, **close)
+    grad = {name: torch.randn_like(each) for name, each in expected.items()}
+    learned = [each for each in conv.parameters() if each.requires_grad]
+    loss = sum((out[name].double() * grad[name]).sum() for name in out)
+    reference = sum((expected[name] * grad[name]).sum() for name in out)
+    for actual, value in zip(
+        torch.autograd.grad(loss, learned), torch.autograd.grad(reference, learned), strict=True
+    ):
+        torch.testing.assert_close(actual, value, **close)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("normalization", ["rw", "sym"])
+def test_equals_heat_diffusion_of_every_relation_on_random_graphs(seed, normalization):
+    torch.manual_seed(seed)
+    num_nodes, num_edges, count = 30, 10 * seed + 5, 4
+    edge_index = torch.randint(num_nodes, (2, num_edges))
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+    edge_type = torch.randint(count - 1, edge_index[0].shape)  # the last has no edges
+    weight = torch.rand(edge_index.size(1), dtype=torch.float64)
+    how = {"normalization": normalization, "tol": 1e-10}
+    conv = bent(RelationalChebConv(5, 2, count, root_weight=True, **how)).double()
+    x = torch.randn(num_nodes, 5, dtype=torch.float64, requires_grad=True)
+    out = conv(x, edge_index, edge_type, weight)
+    theta, (root,) = matrices(conv)
+    expected = x @ root + conv.bias
+    for r in range(count):
+        member = edge_type == r
+        adjacency = dense_adjacency(num_nodes, *edge_index[:, member], weight[member])
+        both = adjacency.nonzero().T
+        heat = heat_diffusion(x @ theta[r], both, adjacency[tuple(both)], conv.t[r], **how)
+        expected = expected + heat
+    torch.testing.assert_close(out, expected)
+    learned = x, *conv.parameters()
+    grad = torch.randn_like(out)
+    for actual, value in zip(
+        torch.autograd.grad(out, learned, grad),
+        torch.autograd.grad(expected, learned, grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(actual, value)
+
+
+def test_gradients():
+    torch.manual_seed(0)
+    conv = bent(RelationalChebConv(2, 3, METADATA, num_bases=2, tol=1e-12)).double()
+    x, edges = [each.requires_grad_() for each in make_features(width=2).values()], make_edges()
+    names = [name for name, _ in conv.named_parameters()]
+
+    def call(*given):
+        x_dict = dict(zip(NODES, given, strict=False))
+        parameters = dict(zip(names, given[len(NODES) :], strict=True))
+        out = torch.func.functional_call(conv, parameters, (x_dict, edges))
+        return torch.cat(list(out.values()))
+
+    assert torch.autograd.gradcheck(call, (*x, *conv.parameters()))
+    with pytest.raises(NotImplementedError, match="second derivative"):
+        torch.autograd.grad(call(*x, *conv.parameters()).sum(), x[0], create_graph=True)
+
+
+def test_columns_in_several_calls_are_the_same(monkeypatch):
+    conv = RelationalChebConv(4, 70, METADATA)
+    x_dict, edges = make_features(torch.float32), make_edges()
+    expected = conv(x_dict, edges)
+    monkeypatch.setattr("jsem_pyg.nn.relational_cheb_conv._CHUNK", 1)
+    assert_same(
+        conv(x_dict, edges),
+        {name: each.double() for name, each in expected.items()},
+        atol=1e-6,
+        rtol=1e-5,
+    )
+
+
+def test_both_calls_agree_on_nodes_of_one_type():
+    torch.manual_seed(0)
+    names = [("node", each, "node") for each in "abc"]
+    of_types = RelationalChebConv(4, 3, (["node"], names))
+    of_numbers = RelationalChebConv(4, 3, num_relations=3)
+    of_numbers.load_state_dict(of_types.state_dict())
+    x, edge_index = torch.randn(9, 4), torch.tensor([[0, 1, 2, 3, 4], [5, 6, 7, 8, 0]])
+    edge_type = torch.tensor([0, 1, 1, 2, 0])
+    edges = {name: edge_index[:, edge_type == r] for r, name in enumerate(names)}
+    out = of_types({"node": x}, edges)["node"]
+    torch.testing.assert_close(of_numbers(x, edge_index, edge_type), out)
+
+
+def make_data():
+    torch.manual_seed(0)
+    data = HeteroData()
+    for name, x in make_features(torch.float32).items():
+        data[name].x = x
+    for name, edge_index in make_edges().items():
+        data[name].edge_index = edge_index
+    return data
+
+
+def test_reverse_types_and_second_directions_belong_to_their_relation():
+    data = make_data()
+    both = ToUndirected()(copy.copy(data))
+    assert any(name[1].startswith("rev_") for name in both.edge_types)
+    torch.manual_seed(0)
+    conv = RelationalChebConv(4, 3, data.metadata())
+    torch.manual_seed(0)
+    other = RelationalChebConv(4, 3, both.metadata())
+    assert conv.relations == other.relations
+    # `ToUndirected` drops the repeated edge.
+    data[WRITES].edge_index = data[WRITES].edge_index.unique(dim=1)
+    out, expected = (
+        other(both.x_dict, both.edge_index_dict),
+        conv(data.x_dict, data.edge_index_dict),
+    )
+    assert_same(out, {name: each.double() for name, each in expected.items()}, atol=1e-6, rtol=1e-5)
+
+
+def test_takes_to_homogeneous():
+    data = make_data()
+    flat = data.to_homogeneous()
+    conv = RelationalChebConv(4, 3, data.metadata())
+    other = RelationalChebConv(4, 3, len(data.edge_types))
+    other.load_state_dict(conv.state_dict())
+    out = other(flat.x, flat.edge_index, flat.edge_type)
+    # Here nodes keep their features in the relations of other types as well.
+    expected, theta = conv(data.x_dict, data.edge_index_dict), matrices(conv)[0]
+    for (name, x), actual in zip(data.x_dict.items(), out.split(list(NODES.values())), strict=True):
+        others = [r for r, (a, _, b) in enumerate(conv.relations) if name not in (a, b)]
+        total = expected[name] + (x.double() @ theta[others].sum(0)).float()
+        torch.testing.assert_close(actual, total)
+
+
+def test_weights_of_types():
+    conv = bent(RelationalChebConv(4, 3, METADATA, tol=1e-9)).double()
+    x_dict, edges = make_features(), make_edges()
+    weights = {WRITES: torch.rand(6, dtype=torch.float64), CITES: torch.rand(5).double()}
+    weights[WRITES][0] = 0  # leaves paper 0 alone
+    expected = by_definition(conv, x_dict, edges, weights)
+    assert_same(conv(x_dict, edges, weights), expected)
+    assert_same(conv(x_dict, edges, edge_weight_dict=weights), expected)
+    with pytest.raises(ValueError, match="not learned"):
+        conv(x_dict, edges, {PRINTS: torch.ones(3, requires_grad=True)})
+
+
+@pytest.mark.parametrize("in_channels", [-1, {"author": 2, "paper": 4, "venue": 3, "term": 1}])
+def test_widths_that_differ_are_mapped_first(in_channels):
+    widths = {"author": 2, "paper": 4, "venue": 3, "term": 1}
+    x_dict = {name: torch.randn(NODES[name], width) for name, width in widths.items()}
+    conv = RelationalChebConv(in_channels, 6, METADATA)
+    out = conv(x_dict, make_edges())
+    expected = by_definition(conv, conv.lin_dict(x_dict), make_edges())
+    assert_same(out, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_number_of_relations_takes_lazy_channels():
+    conv = RelationalChebConv(-1, 3, num_relations=2)
+    x, edge_index, edge_type = torch.randn(3, 5), torch.tensor([[0], [1]]), torch.tensor([1])
+    out = conv(x, edge_index, edge_type)
+    other = RelationalChebConv(5, 3, num_relations=2)
+    other.load_state_dict(conv.state_dict())
+    torch.testing.assert_close(other(x, edge_index, edge_type), out)
+
+
+def test_nothing_to_diffuse():
+    conv = RelationalChebConv(2, 3, num_relations=2)
+    empty = torch.empty(2, 0, dtype=torch.int64)
+    theta, _ = matrices(conv)
+    for x in (torch.randn(4, 2, requires_grad=True), torch.randn(1, 2, requires_grad=True)):
+        out = conv(x, empty, empty[0])
+        torch.testing.assert_close(out.double(), x.double() @ theta.sum(0))
+        out.sum().backward()
+        assert not conv.time.raw.grad.any()
+    assert conv(torch.empty(0, 2), empty, empty[0]).shape == (0, 3)
+
+
+def test_fixed_times_have_no_gradient_and_learned_ones_move():
+    x_dict, edges = make_features(torch.float32), make_edges()
+    for learn_t in (False, True):
+        conv = RelationalChebConv(4, 3, METADATA, learn_t=learn_t)
+        sum(each.square().sum() for each in conv(x_dict, edges).values()).backward()
+        grad = conv.time.raw.grad
+        assert (grad is not None) == learn_t
+    assert grad[:3].all()
+    assert grad[3] == 0  # a relation without edges
+
+
+def test_a_graph_is_prepared_anew_only_when_it_changes():
+    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    x_dict = make_features(torch.float32)
+    before = conv(x_dict, edges)["venue"]
+    assert torch.equal(conv(x_dict, edges)["venue"], before)
+    edges[PRINTS][1, 0] = 6
+    assert not torch.equal(conv(x_dict, edges)["venue"], before)
+    assert_same(conv(x_dict, edges), by_definition(conv, x_dict, edges), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="needs a sampler")
+@pytest.mark.filterwarnings("ignore:Using '.*' without a 'pyg-lib' installation")
+def test_takes_the_batches_of_a_loader():
+    data = ToUndirected()(make_data())
+    conv = RelationalChebConv(4, 3, data.metadata())
+    loader = NeighborLoader(data, [3, 2], batch_size=2, input_nodes="paper")
+    for batch in loader:
+        out = conv(batch.x_dict, batch.edge_index_dict)
+        assert out["paper"].shape == (batch["paper"].num_nodes, 3)
+        assert all(each.isfinite().all() for each in out.values())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_code_calls_the_layer_as_it_is():
+    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    x_dict = make_features(torch.float32)
+    compiled = torch.compile(lambda x: conv(x, edges)["paper"] * 2, backend="eager")
+    torch.testing.assert_close(compiled(x_dict), 2 * conv(x_dict, edges)["paper"])
+
+
+def test_autocast_diffuses_in_full_precision():
+    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    x_dict = make_features(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = conv(x_dict, edges)
+    assert_same(out, by_definition(conv, x_dict, edges), rtol=0.02, atol=0.02)
+    sum(each.sum() for each in out.values()).backward()
+
+
+def call(conv=None, x=None, edges=None, weights=None):
+    conv = RelationalChebConv(4, 3, METADATA) if conv is None else conv
+    return conv(make_features(torch.float32) if x is None else x, edges or make_edges(), weights)
+
+
+def number(x=None, edge_index=None, edge_type=None):
+    """Call a layer of two relations, of nodes without types."""
+    x = torch.zeros(3, 4) if x is None else x
+    edge_index = LOOP[:, 1:] if edge_index is None else edge_index
+    edge_type = edge_index[0] if edge_type is None else edge_type
+    return RelationalChebConv(4, 3, 2)(x, edge_index, edge_type)
+
+
+LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RelationalChebConv(4, 3, 0), "num_relations"),
+        (lambda: RelationalChebConv(0, 3, 2), "in_channels"),
+        (lambda: RelationalChebConv({"a": 3}, 3, 2), "in_channels"),
+        (lambda: RelationalChebConv({"author": 3}, 3, METADATA), "in_channels"),
+        (lambda: RelationalChebConv(4, 3, 2, num_bases=0), "num_bases"),
+        (lambda: RelationalChebConv(4, 3, 2, t=[1.0, 2.0, 3.0]), "'t'"),
+        (lambda: RelationalChebConv(4, 3, 2, t=0.0), "'t'"),
+        (lambda: call(x={"author": torch.zeros(5, 4)}), "x_dict"),
+        (lambda: call(edges={("author", "knows", "author"): LOOP}), "metadata"),
+        (lambda: call(edges={CITES: LOOP}), "self-loops"),
+        (lambda: call(edges={CITES: LOOP + 9}), "cites"),
+        (lambda: call(weights={CITES: torch.ones(2)}), "edge_weight_dict"),
+        (lambda: number(edge_index=LOOP), "self-loops"),
+        (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
+        (lambda: number(x=torch.zeros(3, 5)), "'x'"),
+        (lambda: number(x=torch.zeros(3, 4).double()), "'x'"),
+        (lambda: number(x=torch.zeros(3, 3, 4)), "'x'"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_argument(make, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        make()
+
+
+def test_self_loops_are_left_out_where_the_layer_adds_its_own():
+    x, edge_type = torch.randn(3, 4), torch.tensor([0, 1])
+    conv = RelationalChebConv(4, 3, 2, add_self_loops=True)
+    torch.testing.assert_close(conv(x, LOOP, edge_type), conv(x, LOOP[:, 1:], edge_type[1:]))
