@@ -1,12 +1,14 @@
 """Triton's kernels beside the terms against torch; test_triton.py says in what process they run."""
 
 import math
+from dataclasses import fields
 
 import pytest
 import torch
 
 from jsem_pyg.diffusion.heat_coefficients import device_table, heat_coefficients
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.kernels.fused.heat import learned_coefficients
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConductance
 from jsem_pyg.operators.fused_laplacian import fused_operator
@@ -15,6 +17,12 @@ from jsem_pyg.testing import random_graph
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GRAPHS = {"one node": (1, 0), "isolated nodes": (9, 3), "no edges": (4, 4), "rows of 35": (37, 0)}
+
+
+@pytest.fixture(autouse=True)
+def _all_switches(monkeypatch):
+    for each in fields(SWITCHES):
+        monkeypatch.setattr(SWITCHES, each.name, True)
 
 
 def shuffled_graph(num_nodes, num_isolated, dtype):

@@ -3,18 +3,28 @@
 import copy
 import math
 import os
+from dataclasses import fields
 
 import pytest
 import torch
 from kernels.pretended_gpu import module_on_device, on_device, pretended_gpu, take_events
 
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.testing import random_graph
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="counts in Triton's interpreter"
 )
+
+
+@pytest.fixture(autouse=True)
+def _all_switches(monkeypatch):
+    for each in fields(SWITCHES):
+        monkeypatch.setattr(SWITCHES, each.name, True)
+
+
 TERMS = ("_step_kernel", "_step_back_kernel")
 LAYERS = {
     "diffusion": lambda: AnisotropicDiffusion(t=0.5, tol=1e-3, backend="triton"),

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 
 @dataclass
 class Switches:
-    """Which of these run where they can; a benchmark turns them off one by one."""
+    """Which of these run where they can: none, until they are measured on a GPU.
 
-    entries: bool = True
-    sigmoid: bool = True
-    heat: bool = True
+    `examples/benchmarks/gpu_epoch.py` turns them on, one by one and all together.
+    """
+
+    entries: bool = False
+    sigmoid: bool = False
+    heat: bool = False
 
 
 SWITCHES = Switches()
