@@ -56,7 +56,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 
 def coefficients_at(t: Tensor, degree: int, longest: float) -> Tensor:
     """Compute the coefficients of checked times, none above `longest`, in float64."""
-    rate, cosines, first = (each.to(t.device) for each in _samples(degree, longest))
+    rate, cosines, first = device_table(degree, longest, t.device)
     # exp - 1 in place of exp, and one added to c_0: at short times all digits of c_1 are right.
     sums = torch.addmm(first, cosines, torch.expm1(-rate * t.reshape(1, -1)))
     return sums.reshape(-1, *t.shape)
@@ -83,16 +83,19 @@ def cosine_table(degree: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return rate[:, None], cosines
 
 
-def _samples(degree: int, longest: float) -> tuple[Tensor, ...]:
-    return _as_tensors(degree, sample_count(degree, longest))
+def device_table(degree: int, longest: float, device: torch.device) -> tuple[Tensor, ...]:
+    """Return the table for times up to `longest` on a device, and the unit vector e_0 [K + 1, 1].
+
+    It is kept, so that a GPU need not wait for a copy.
+    """
+    return _as_tensors(degree, sample_count(degree, longest), device)
 
 
 @lru_cache(maxsize=16)
 @lasting
-def _as_tensors(degree: int, count: int) -> tuple[Tensor, ...]:
-    """Return the table as tensors, and the unit vector e_0 [K + 1, 1]."""
+def _as_tensors(degree: int, count: int, device: torch.device) -> tuple[Tensor, ...]:
     parts = *cosine_table(degree, count), np.eye(degree + 1, 1)
-    return tuple(map(torch.from_numpy, parts))
+    return tuple(torch.from_numpy(each).to(device) for each in parts)
 
 
 def truncation_bound(t: float, degree: int) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._checks import check_float, list_of, real_numbers
 from ..operators import HeatOperator
+from ..operators.heat_operator import Scaling
 from .heat_coefficients import LONGEST, coefficients_at, heat_degree, truncation_bound
 from .options import HeatOptions
 
@@ -39,22 +40,34 @@ class Times(NamedTuple):
         Raises:
             ValueError: if the times are too long.
         """
-        scaling = operator.scaling
-        longest = self.reach(scaling.rate)
-        check_reach(longest, scaling.rate)
-        degree = options.degree
-        if degree is None:
-            degree = degree_of(longest, options.tol, dtype, scaling.condition)
-        elif (error := truncation_bound(min(longest, LONGEST), degree)) > 1e-2:
-            _log.warning(
-                "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the "
-                "signal's norm. degree=None finds a degree that is high enough.",
-                degree, longest, error,
-            )  # fmt: skip
-        return coefficients_at(self.value * scaling.rate, degree, longest)
+        rate = operator.scaling.rate
+        degree = series_degree(self.longest, operator.scaling, dtype, options)
+        return coefficients_at(self.value * rate, degree, self.reach(rate))
 
     def at_zero(self) -> None:
         """Return what isolated nodes are multiplied by: nothing, as they keep their features."""
+
+
+def series_degree(
+    longest: float, scaling: Scaling, dtype: torch.dtype, options: HeatOptions
+) -> int:
+    """Return the degree of a series for times, as given or as the tolerance needs.
+
+    Raises:
+        ValueError: if the times are too long.
+    """
+    longest *= scaling.rate
+    check_reach(longest, scaling.rate)
+    degree = options.degree
+    if degree is None:
+        return degree_of(longest, options.tol, dtype, scaling.condition)
+    if (error := truncation_bound(min(longest, LONGEST), degree)) > 1e-2:
+        _log.warning(
+            "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the "
+            "signal's norm. degree=None finds a degree that is high enough.",
+            degree, longest, error,
+        )  # fmt: skip
+    return degree
 
 
 def degree_of(longest: float, tol: float, dtype: torch.dtype, condition: float) -> int:

@@ -183,6 +183,11 @@ def triton_obstacle(device: torch.device) -> str | None:
         return "triton is not installed"
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"triton runs on CUDA, not on {device.type!r} (except in tests, TRITON_INTERPRET=1)"
+    return _age_of_triton()
+
+
+@cache  # a layer asks in every call
+def _age_of_triton() -> str | None:
     version = version_of("triton") or _FIRST_TRITON  # another package may bring it
     if tuple(map(int, version.split(".")[:2])) < tuple(map(int, _FIRST_TRITON.split("."))):
         return f"triton {version} is older than {_FIRST_TRITON}"

@@ -10,7 +10,7 @@ from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
 from ..diffusion.filters import Filter
-from .anisotropic_diffusion import AnisotropicDiffusion, single_node_set
+from .anisotropic_diffusion import AnisotropicDiffusion, Edges, LayerTimes, single_node_set
 from .channel_map import ChannelMap
 from .heat_layer import join_scales
 
@@ -108,8 +108,15 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         """Diffuse the node features and map them; see the class for shapes."""
         x = single_node_set(x)
         self.check_features(x, self.sees_nodes)
-        times = self.times(x)
         edges = edge_index, edge_weight, edge_attr, edge_type
+        times = self.learned_times(x)
+        out = self._convolve(x, times, edges, node_mass)
+        if not self.confirms(times):
+            out = self._convolve(x, self.learned_times(x), edges, node_mass)
+        return out
+
+    def _convolve(self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor) -> Tensor:
+        """Make the operator, diffuse and map, the narrower of the two first."""
         operator = self.operator(x, times, edges, node_mass)
         if self.maps_first(x):
             return self.add_bias(self.diffuse(self.lin(x), operator, times).squeeze(-3))

@@ -14,15 +14,17 @@ from .._precision import full_precision
 from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
 from ..diffusion.heat import heat_entries, heat_operator
+from ..diffusion.learned_times import LearnedTimes, time_bound
 from ..diffusion.options import HeatOptions
 from ..diffusion.registered_op import CompiledGraph, compiled_heat
-from ..diffusion.times import Times, check_signal
+from ..diffusion.times import Times, check_signal, read_times
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import read_edges
+from ..kernels.fused import SWITCHES
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
-from .conductance import as_columns
+from .conductance import SigmoidConductance, as_columns
 from .heat_layer import HeatLayer, join_scales
 from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
 from .propagation import is_watched, through_propagate
@@ -30,6 +32,8 @@ from .relation_conductance import RelationConductance, Relations
 
 # edge_index, edge_weight, edge_attr and edge_type, as they were handed over.
 Edges = tuple[Adj, OptTensor, OptTensor, OptTensor]
+
+LayerTimes = Times | LearnedTimes | Filter
 
 _log = logging.getLogger(__name__)
 _evolve = torch.compiler.disable(evolve)
@@ -155,6 +159,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         self._make_heat(t, learn_t, options, self.time_rate, filter)
         self.fuse = fuse
         self._has_warned = False
+        self._time_bound: float | None = None  # of the last call on a GPU
 
     def forward(
         self,
@@ -168,10 +173,42 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
         check_signal(x)
-        times = self.times(x)
         edges = edge_index, edge_weight, edge_attr, edge_type
+        times = self.learned_times(x)
+        out = self._diffuse(x, times, edges, node_mass)
+        if not self.confirms(times):
+            out = self._diffuse(x, self.learned_times(x), edges, node_mass)
+        return out
+
+    def _diffuse(self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor) -> Tensor:
+        """Make the operator and diffuse."""
         operator = self.operator(x, times, edges, node_mass)
         return join_scales(self.diffuse(x, operator, times))
+
+    def learned_times(self, x: Tensor) -> LayerTimes:
+        """Return the filter, or the times; on a GPU with a guess of their bound."""
+        guesses = (
+            SWITCHES.heat
+            and self.filter is None
+            and self.options.normalization == "sym"
+            and self.time.num_channels in (None, 1, x.size(-1))
+            and self._uses_triton(x)
+        )
+        if not guesses:
+            return self.times(x)
+        if self._time_bound is None:
+            self._time_bound = time_bound(read_times(self.t, x.size(-1)).longest)
+        return LearnedTimes(self.time.raw, self.time.start, self.time.rate, self._time_bound)
+
+    def confirms(self, times: LayerTimes) -> bool:
+        """Return True if the times have the bound that was guessed; else the next guess is right.
+
+        The host waits for the times here, while the GPU goes on with the work after them.
+        """
+        if not isinstance(times, LearnedTimes):
+            return True
+        self._time_bound = times.read_bound()
+        return self._time_bound == times.bound
 
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """Return an edge's share of S X, if messages are observed."""
@@ -180,7 +217,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
     def operator(
         self,
         x: Tensor,
-        times: Times | Filter,
+        times: LayerTimes,
         edges: Edges,
         node_mass: OptTensor,
     ) -> HeatOperator | CompiledGraph:
@@ -196,7 +233,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
 
     @eager
     def _operator(
-        self, x: Tensor, times: Times | Filter, edges: Edges, node_mass: OptTensor
+        self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor
     ) -> HeatOperator:
         edge_index, edge_weight, edge_attr, edge_type = edges
         attr = self._columns(edge_attr)
@@ -213,7 +250,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         return heat_operator(*given)
 
     def diffuse(
-        self, x: Tensor, operator: HeatOperator | CompiledGraph, times: Times | Filter
+        self, x: Tensor, operator: HeatOperator | CompiledGraph, times: LayerTimes
     ) -> Tensor:
         """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
         if isinstance(operator, HeatOperator):
@@ -268,6 +305,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             return self._ones(graph)
         is_autocast = torch.is_autocast_enabled(x.device.type)
         with full_precision(x.device):
+            if type(self.conductance) is SigmoidConductance:
+                return self.conductance(edge_attr, self._uses_triton(x))
             if self.conductance_form != "module":
                 return cast(Tensor, self.conductance(edge_attr))
             if not self.sees_nodes:
@@ -275,6 +314,12 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
             return conduct_edges(self.conductance, edge_attr, x, graph)
+
+    def _uses_triton(self, x: Tensor) -> bool:
+        """Return True if Triton's kernels may do all of the work."""
+        if torch.compiler.is_compiling() or is_transformed() or is_watched(self):
+            return False
+        return CHEBYSHEV.choose(self.options.backend, x.device) == "triton"
 
     def _columns(self, edge_attr: OptTensor) -> OptTensor:
         """Return edge features as [E, F], in the type of the parameters."""

@@ -16,6 +16,7 @@ from .._checks import (
     check_positive_int,
     check_tensor,
 )
+from ..kernels.fused import SWITCHES
 
 FLOOR = 1e-4
 
@@ -54,9 +55,17 @@ class SigmoidConductance(Module):
         torch.nn.init.zeros_(self.slope)
         torch.nn.init.zeros_(self.threshold)
 
-    def forward(self, edge_attr: Tensor) -> Tensor:
-        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
-        logit = (as_columns(edge_attr, self.slope.numel()) - self.threshold) @ self.slope
+    def forward(self, edge_attr: Tensor, fuse: bool = False) -> Tensor:
+        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one.
+
+        With `fuse` Triton does it, differentiable once, if the features are constants.
+        """
+        edge_attr = as_columns(edge_attr, self.slope.numel())
+        if fuse and SWITCHES.sigmoid and not edge_attr.requires_grad:
+            from ..kernels.fused.sigmoid import sigmoid_conductance
+
+            return sigmoid_conductance(edge_attr, self.slope, self.threshold, self.floor, self.rate)
+        logit = (edge_attr - self.threshold) @ self.slope
         return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
 
     def __repr__(self) -> str:

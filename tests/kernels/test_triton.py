@@ -7,6 +7,7 @@ run in a process of their own, in which nothing can have imported it before.
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,8 @@ from jsem_pyg.kernels.table import CHEBYSHEV
 pytest.importorskip("triton")
 
 HERE = Path(__file__).parent
-CASES = [str(HERE / "triton_cases.py"), str(HERE / "sinkhorn" / "triton_cases.py")]
+FILES = ("triton_cases.py", "fused_cases.py", "launch_cases.py", "sinkhorn/triton_cases.py")
+CASES = [str(HERE / name) for name in FILES]
 
 
 @pytest.mark.ci
@@ -35,32 +37,67 @@ def test_cases():
     assert " passed" in run.stdout
 
 
+# Options of the kernels beside numbers of columns; other kernels have those of `COMMON`.
+COMMON = {"EDGES": 8, "BLOCK": 128, "SAMPLES": 16, "LANES": 16, "PER_CHANNEL": False}
+COMMON |= {"FLOOR": 1e-4, "RATE": 0.2, "SELF_LOOP": 1.0, "OF_WEIGHT": True, "OF_CONDUCTANCE": True}
+KERNELS = {
+    "chebyshev.triton_gpu": {
+        "_step_kernel": {"IS_FIRST": True, "HAS_DIAGONAL": True},
+        "_step_back_kernel": {"HAS_DIAGONAL": True, "HAS_SLOPES": True, "IS_FIRST": True},
+    },
+    "fused.entries": {
+        "_row_kernel": {"HAS_WEIGHT": True, "HAS_CONDUCTANCE": True},
+        "_degree_kernel": {},
+        "_entry_kernel": {},
+        "_row_back_kernel": {},
+        "_degree_back_kernel": {},
+        "_edge_back_kernel": dict.fromkeys(("HAS_WEIGHT", "HAS_CONDUCTANCE", "RELATIVE"), True),
+    },
+    "fused.sigmoid": {"_sigmoid_kernel": {}, "_sigmoid_back_kernel": {}, "_finish_kernel": {}},
+    "fused.heat": {"_coefficient_kernel": {}, "_time_kernel": {}},
+}
+INTEGERS = ("order", "rowptr", "row", "col", "reverse", "edge")
+DOUBLES = ("weights", "nodes", "parts", "samples", "cosines", "times")
+
+
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="only interprets")
-@pytest.mark.parametrize("name", ["_step_kernel", "_step_back_kernel"])
-def test_kernels_compile_for_a_gpu(name):
+@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in KERNELS.items() for name in names]
+)
+def test_kernels_compile_for_a_gpu(module, name, option):
     """Without one: types and layouts that the interpreter does not look at."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    from jsem_pyg.kernels.chebyshev import triton_gpu
+    kernel = getattr(import_module(f"jsem_pyg.kernels.{module}"), name)
+    options = KERNELS[module][name]
+    if not options and not option:
+        pytest.skip("has no options")
+    doubles = () if module.startswith("chebyshev") else (*DOUBLES, "slopes")
 
-    kernel = getattr(triton_gpu, name)
-    constants = {"IS_FIRST": False} if name == "_step_kernel" else {"IS_LAST": False}
-    constants |= {"PER_CHANNEL": False, "EDGES": 8, "BLOCK": 128}
-    integers = dict.fromkeys(("order", "rowptr", "col"), "*i32")
-    types = {
-        each: "constexpr" if each in constants
-        else "i32" if each.startswith("num_")
-        else integers.get(each, "*fp32")
-        for each in kernel.arg_names
-    }  # fmt: skip
+    def kind(argument):
+        if argument.isupper():
+            return "constexpr"
+        if argument.startswith("num_"):
+            return "i32"
+        if argument in INTEGERS:
+            return "*i32"
+        return "*fp64" if argument in doubles else "*fp32"
+
+    types = {argument: kind(argument) for argument in kernel.arg_names}
+    constants = {
+        argument: COMMON.get(argument, options.get(argument, False) and option)
+        for argument, each in types.items()
+        if each == "constexpr"
+    }
     compiled = compile(
         ASTSource(kernel, types, constants),
         target=GPUTarget("cuda", 90, 32),
         options={"num_warps": 1},
     )
     assert "ld.global" in compiled.asm["ptx"]
-    assert "bar.sync" not in compiled.asm["ptx"] or name == "_step_back_kernel"
+    assert "bar.sync" not in compiled.asm["ptx"] or name != "_step_kernel"
     assert "atom." not in compiled.asm["ptx"]
 
 

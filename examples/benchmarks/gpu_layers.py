@@ -1,0 +1,140 @@
+"""Training steps of layers on a GPU, and panels of a file; parts of gpu_epoch.py."""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gpu_timing import Note, between, error, last_line, now, too_large
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn import RGCNConv
+from training_epoch import load_points
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.fused import SWITCHES
+from jsem_pyg.neighbors import knn_graph
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.partition import diffuse_file
+
+
+def training_layer(kind: str, channels: int, args: argparse.Namespace, **options: Any) -> Module:
+    """A layer whose conductance and time have been learned a little."""
+    torch.manual_seed(0)
+    options = {"degree": args.degree, "backend": "triton"} | options
+    if kind == "diffusion":
+        layer = AnisotropicDiffusion(t=5.0, **options)
+    else:
+        layer = AnisotropicChebConv(channels, channels, t=5.0, **options)
+    with torch.no_grad():
+        for name, each in layer.named_parameters():
+            if name.startswith(("conductance", "time", "relation")):
+                each.add_(0.1)
+    return layer.to(args.device)
+
+
+def step_seconds(step: Callable[[], object], repeats: int, device: str) -> float:
+    """Median time of a step among several in a row, so that waits of the host show."""
+    in_a_row = 1 if device == "cpu" else 10
+    timings = []
+    for _ in range(max(repeats // 4, 1) + 1):
+        start = now(device)
+        for _ in range(in_a_row):
+            step()
+        timings.append(between(start, now(device)) / in_a_row)
+    return statistics.median(timings[1:])
+
+
+def gradients_of(layer: Module, *given: Any, **named: Any) -> list[Tensor]:
+    """The result of a layer, and the gradients of its parameters."""
+    learned = [each for each in layer.parameters() if each.requires_grad]
+    out = layer(*given, **named)
+    return [out.detach(), *torch.autograd.grad(out, learned, out.detach())]
+
+
+def steps(args: argparse.Namespace, note: Note) -> None:
+    """A training step with each switch alone, with none and with all."""
+    x = load_points(args).to(args.device)
+    edge_index, weight = knn_graph(x.cpu(), args.k)
+    structure = GraphStructure(edge_index.to(args.device), x.size(0))
+    weight = weight.to(args.device)
+    names = [each.name for each in fields(SWITCHES)]
+    ways = {"none of the switches": [], **{f"{name} alone": [name] for name in names}}
+    ways["all switches"] = names
+    for kind in ("diffusion", "convolution"):
+        first = None
+        for way, chosen in ways.items():
+            for name in names:
+                setattr(SWITCHES, name, name in chosen)
+            try:
+                layer = training_layer(kind, x.size(1), args)
+                given = layer, x, structure, weight, weight.unsqueeze(-1)
+                found = gradients_of(*given)
+                first = found if first is None else first
+                off = max(error(*pair) for pair in zip(found, first, strict=True))
+                taken = step_seconds(lambda g=given: gradients_of(*g), args.repeats, args.device)
+                note(way=f"{kind}, {way}", N=x.size(0), D=x.size(1), error=off,
+                     failed=too_large(off, 1e-4), **{"epoch ms": 1e3 * taken})  # fmt: skip
+            except Exception as problem:
+                note(way=f"{kind}, {way}", failed=last_line(problem))
+
+
+def relations(args: argparse.Namespace, note: Note) -> None:
+    """A step of a convolution with a conductance for each relation, beside RGCNConv."""
+    x, num_relations = load_points(args).to(args.device), 4
+    edge_index, _ = knn_graph(x.cpu(), args.k)
+    edge_index = edge_index.to(args.device)
+    structure = GraphStructure(edge_index, x.size(0))
+    edge_type = edge_index.sum(0) % num_relations
+    channels = x.size(1)
+    ours = training_layer("convolution", channels, args, edge_dim=0, num_relations=num_relations)
+    theirs = RGCNConv(channels, channels, num_relations).to(args.device)
+    ways = {
+        f"AnisotropicChebConv, {num_relations} relations": (
+            lambda: gradients_of(ours, x, structure, edge_type=edge_type)
+        ),
+        f"PyG RGCNConv, {num_relations} relations": (
+            lambda: gradients_of(theirs, x, edge_index, edge_type)
+        ),
+    }
+    for way, step in ways.items():
+        taken = step_seconds(step, args.repeats, args.device)
+        note(way=way, N=x.size(0), D=channels, **{"epoch ms": 1e3 * taken})
+
+
+def panels(args: argparse.Namespace, note: Note) -> None:
+    """A file through the GPU, in panels of columns; beside the same from memory."""
+    x = load_points(args)
+    edge_index, weight = knn_graph(x, args.k)
+    structure = GraphStructure(edge_index, x.size(0))
+    x = x.repeat(1, 1 if args.rehearse else 8)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "x.npy", Path(folder) / "y.npy"
+        np.save(source, x.numpy())
+        started = time.perf_counter()
+        diffuse_file(
+            source, structure, target, 5.0, edge_weight=weight, memory="4GB",
+            device=args.device, progress=False,
+        )  # fmt: skip
+        taken, found = time.perf_counter() - started, torch.from_numpy(np.load(target))
+    on_device = GraphStructure(edge_index.to(args.device), x.size(0))
+
+    def run() -> Tensor:
+        moved = x.to(args.device), weight.to(args.device)
+        return heat_diffusion(moved[0], on_device, moved[1], 5.0).cpu()
+
+    run()
+    started = time.perf_counter()
+    wanted = run()
+    from_memory = time.perf_counter() - started
+    off, shape = error(found, wanted), {"N": x.size(0), "D": x.size(1)}
+    note(way="diffuse_file", **shape, error=off, failed=too_large(off, 1e-5),
+         **{"forward ms": 1e3 * taken})  # fmt: skip
+    note(way="from memory and back", **shape, **{"forward ms": 1e3 * from_memory})
