@@ -235,5 +235,5 @@ def test_others_take_the_partition_of_the_first_process():
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_first_process_alone_writes_and_shows(rank):
-    run = Run(*[None] * 7, ranks=SimpleNamespace(rank=rank))
+    run = Run(*[None] * 5, ranks=SimpleNamespace(rank=rank))
     assert run.is_first == (rank == 0)
