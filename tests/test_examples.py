@@ -717,6 +717,14 @@ def test_a_convolution_learns_which_edges_to_trust(monkeypatch):
     assert min(relations, ours) > gcn + 0.1
 
 
+def test_new_documents_without_a_graph(monkeypatch):
+    example = load("without_graph", monkeypatch)
+    table = example.main(["--seeds", "1", "--repeats", "1", "--epochs", "20"])
+    accuracy = table["accuracy"]["mean"]
+    assert accuracy["joined to the graph"] > 0.94
+    assert accuracy["distilled into an MLP"] > accuracy["labels alone"]
+
+
 def test_directions_tell_classes_apart(monkeypatch):
     example = load("directed", monkeypatch)
     monkeypatch.setattr(example, "GRAPHS", {"few": ("order", 30)})

@@ -28,7 +28,7 @@ class HeteroDiffusion(torch.nn.Module):
     :class:`~jsem_pyg.nn.RelationalChebConv`.
 
     Args:
-        metadata (tuple): Node types and edge types, as :meth:`HeteroData.metadata` returns them.
+        metadata (tuple): Node types and edge types, as ``HeteroData.metadata()`` returns them.
         t (float, list or torch.Tensor): Initial diffusion time, see
             :class:`~jsem_pyg.nn.AnisotropicDiffusion`, as for `learn_t`, `normalization`, `degree`,
             `tol`, `backend` and `rate`.

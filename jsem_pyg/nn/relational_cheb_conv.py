@@ -61,7 +61,7 @@ class RelationalChebConv(torch.nn.Module):
             type are first mapped to `out_channels`, by `lin_dict`.
         out_channels (int): Size of each output sample.
         num_relations (int or tuple): Number :math:`R` of relations; or node types and edge types,
-            as :meth:`HeteroData.metadata` returns them.
+            as ``HeteroData.metadata()`` returns them.
         t (float, list or torch.Tensor): Initial diffusion time :math:`t_r > 0`, a number or one
             for each relation.
         learn_t (bool): Whether the times are learned.

@@ -82,9 +82,8 @@ def test_types_and_graphs_without_edges():
 def test_file_gives_the_same(tmp_path):
     edge_index, weight = random_graph()
     signs = random_signs(40, 10, seed=0).numpy()
-    path = diffuse_file(
-        signs, edge_index, tmp_path / "heat.npy", 4.0, edge_weight=weight, normalization="rw"
-    )
+    options = {"edge_weight": weight, "normalization": "rw", "memory": "16GB"}
+    path = diffuse_file(signs, edge_index, tmp_path / "heat.npy", 4.0, **options)
     heat = torch.from_numpy(np.load(path))
     degree = dense_laplacian(edge_index, weight, 40, normalization=None).diagonal()
     heat -= (degree > 0)[:, None] * (degree / degree.sum() @ heat)
