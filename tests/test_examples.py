@@ -721,8 +721,8 @@ def test_new_documents_without_a_graph(monkeypatch):
     example = load("without_graph", monkeypatch)
     table = example.main(["--seeds", "1", "--repeats", "1", "--epochs", "20"])
     accuracy = table["accuracy"]["mean"]
-    assert accuracy["joined to the graph"] > 0.94
-    assert accuracy["distilled into an MLP"] > accuracy["labels alone"]
+    assert accuracy["joined to the graph"] > accuracy["labels alone"] > 0.85
+    assert accuracy["distilled into an MLP"] > 0.85
 
 
 def test_directions_tell_classes_apart(monkeypatch):
