@@ -68,7 +68,7 @@ def time_bound(longest: float) -> float:
 
     Example:
         >>> round(time_bound(5.0), 3)
-        5.187
+        5.417
     """
     step = math.ceil(8 * math.log2(max(longest, _SHORTEST)) + 0.5) - 0.5
     return min(2 ** (step / 8), LONGEST)
