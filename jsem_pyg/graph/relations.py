@@ -150,6 +150,8 @@ class HeteroGraph:
             check_node_index(argument, end, rows.stop - rows.start)
             ends.append(end + rows.start)
         relation, is_reversed = self._member[name]
+        if name[0] == name[2]:  # the ends tell the direction, in a reverse type as well
+            is_reversed = False
         source, target = reversed(ends) if is_reversed else ends
         if not self._drop_self_loops:
             _refuse_self_loops(argument, source, target)

@@ -30,7 +30,7 @@ class BothDirections(BaseTransform):
     others, for layers with ``num_relations=2``. Self-loops are left out.
 
     Raises:
-        ValueError: if it is a mini-batch, or has no `edge_index`.
+        ValueError: if it is a mini-batch, or has no `edge_index`, or has an `edge_type`.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1], [1, 0, 2]])
@@ -46,6 +46,11 @@ class BothDirections(BaseTransform):
         check_single(data, "data", "transform its graphs one by one")
         if data.edge_index is None:
             raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
+        if data.get("edge_type") is not None:
+            raise ValueError(
+                "Expected 'data' without 'edge_type', which this transform writes (got one). To "
+                "fix this, keep it under another name, such as data.relation."
+            )
         size = data.num_nodes or 0
         check_edge_index(data.edge_index, size)
         source, target = data.edge_index.long()

@@ -179,9 +179,13 @@ def test_a_heterogeneous_graph_is_one_graph_with_relations():
     torch.testing.assert_close(torch.cat(list(out.values())), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_reverse_types_change_nothing():
+@pytest.mark.parametrize("merge", [True, False])
+def test_reverse_types_change_nothing(merge):
     data = make_hetero()
-    both = ToUndirected()(data.clone())
+    cites = data["paper", "to", "paper"].edge_index  # one direction of every edge, once
+    once = torch.stack([cites.min(0).values, cites.max(0).values]).unique(dim=1)
+    data["paper", "to", "paper"].edge_index = once
+    both = ToUndirected(merge=merge)(data.clone())
     out = hetero_layer(data)(data.x_dict, data.edge_index_dict)
     layer = hetero_layer(both)
     assert list(layer.relations()) == ["paper by author", "paper in venue", "paper to paper"]

@@ -56,5 +56,7 @@ def test_without_weights_and_without_edges():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="'edge_index'"):
         BothDirections()(Data(num_nodes=3))
+    with pytest.raises(ValueError, match="without 'edge_type'"):
+        BothDirections()(Data(edge_index=torch.zeros(2, 0).long(), edge_type=torch.zeros(0)))
     with pytest.raises(ValueError, match="single graph"):
         BothDirections()(Batch.from_data_list([directed(), directed()]))
