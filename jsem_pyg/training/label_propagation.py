@@ -319,6 +319,12 @@ def _read_hetero_graph(data: HeteroData, target: str | None) -> _Graph:
             "Expected 'target' to name the node type that has the labels, one of "
             f"{data.node_types} (got {target!r})."
         )
+    with_attr = [name for name in data.edge_types if "edge_attr" in data[name]]
+    if with_attr:
+        raise ValueError(
+            f"Expected a HeteroData without 'edge_attr', which is not looked at (got it for "
+            f"{with_attr[0]}). To fix this, delete it, or put it into 'edge_weight'."
+        )
     graph, weight = read_hetero_data(data)
     if weight is None:
         weight = torch.ones(graph.structure.num_edges, device=graph.structure.device)

@@ -320,3 +320,12 @@ def test_graphs_that_cannot_be_diffused_are_refused(name, value, message):
     data[name] = value
     with pytest.raises(ValueError, match=message):
         propagate_labels(data, some_labels(two_clusters().y), conductance=Half())
+
+
+def test_features_of_edges_of_several_types_are_refused():
+    data = HeteroData()
+    data["a"].num_nodes = data["b"].num_nodes = 3
+    data["a", "to", "b"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 2]])
+    data["a", "to", "b"].edge_attr = torch.ones(3, 1)
+    with pytest.raises(ValueError, match="without 'edge_attr'"):
+        propagate_labels(data, torch.tensor([0, 0, 1]), target="a")
