@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from jsem_pyg.operators import HypergraphStructure
+from jsem_pyg.graph import HypergraphStructure
 
 
 def random_hypergraph(num_nodes, num_hyperedges, probability=0.3, num_isolated=0, seed=0):

@@ -2,14 +2,12 @@
 
 :func:`heat_diffusion` is the fast, differentiable way for graphs of any size,
 :func:`hypergraph_diffusion` the same on hypergraphs, :func:`simplicial_diffusion` for flows on
-edges, and :func:`exact_heat_diffusion` the dense one to compare it with. :func:`diffuse` takes any
-operator, also one of your own, and :func:`heat_kernel_columns` shows how the heat of single nodes
-spreads. Other functions of the Laplacian than the exponential are in
-:mod:`~jsem_pyg.diffusion.filters`; :func:`expm_multiply` takes any symmetric matrix.
+edges. :func:`diffuse` takes any operator, also one of your own, and :func:`heat_kernel_columns`
+shows how the heat of single nodes spreads. Other functions of the Laplacian than the exponential
+are in :mod:`~jsem_pyg.diffusion.filters`; :func:`expm_multiply` takes any symmetric matrix.
 """
 
 from .diffuse import diffuse
-from .exact import dense_laplacian, exact_heat_diffusion
 from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
@@ -19,9 +17,7 @@ from .simplicial import simplicial_diffusion
 from .sketch import sketch_nodes
 
 __all__ = [
-    "dense_laplacian",
     "diffuse",
-    "exact_heat_diffusion",
     "expm_multiply",
     "heat_coefficients",
     "heat_degree",

@@ -157,9 +157,10 @@ def hypergraph_heat(
             dtype = torch.float64
         wide = torch.promote_types(hyperedge_weight.dtype, dtype)
         hyperedge_weight = hyperedge_weight.to(wide)
-    operator = hypergraph_operator(structure, hyperedge_weight, str(options.normalization), dtype)
-    make = operator.factored if method == "incidence" else operator.sparse
-    heat = make(options.backend)
+    by_factors, normalization = method == "incidence", str(options.normalization)
+    heat = hypergraph_operator(
+        structure, hyperedge_weight, normalization, by_factors, options.backend, dtype
+    )
     if not is_dense:
         return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.

@@ -15,29 +15,24 @@ which is the last row of exp(-tL) on the graph with v and its one-way edges. Hen
     = \sum_{k \ge 0} a_k(t) \, T_k(\mathbf{S}) \, \mathbf{X}
 
 The incoming heat Z depends on the graph alone, and shares the products T_k(S) X with the heat
-itself. Its coefficients are those of the heat, integrated (Abramowitz and Stegun 1964, 11.1.2, of I
-in place of J):
-
-.. math::
-    a_k(t) = (2 - [k = 0]) \, e^{-t} \int_0^t I_k(s) \, ds
-    = 2 \, (2 - [k = 0]) \sum_{m \ge 0} (-1)^m \, e^{-t} I_{k + 1 + 2m}(t)
+itself. It is a function of the Laplacian as well:
+:math:`(e^{-t \lambda} - e^{-t}) / (1 - \lambda)`.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
 from .evolve import sum_series
+from .filter_coefficients import cosine_coefficients
 from .heat import heat_operator
-from .heat_coefficients import heat_coefficients, heat_degree
+from .heat_coefficients import heat_degree
 from .options import HeatOptions
 from .times import MARGIN, read_times
 
@@ -101,10 +96,12 @@ def heat_field(
     options = HeatOptions(tol=tol, normalization=normalization)
     times = read_times(t, x.size(-1))
     operator = heat_operator(structure, edge_weight, x.dtype, times, options, conductance)
-    degree = heat_degree(t, MARGIN * tol / operator.scaling.condition)
-    # [K + 1, 2, 1]: of the heat, and of the incoming heat.
-    of_heat = heat_coefficients(torch.tensor(t, dtype=torch.float64, device="cpu"), degree)
-    coefficients = torch.stack([of_heat, incoming_coefficients(t, degree)], 1).unsqueeze(-1)
+    bound = MARGIN * tol / operator.scaling.condition
+
+    def response(eigenvalue: Tensor) -> Tensor:
+        return torch.stack([torch.exp(-t * eigenvalue), _incoming(eigenvalue, t)])
+
+    coefficients = cosine_coefficients(response, 1.0, heat_degree(t, bound), bound).unsqueeze(-1)
     # Isolated nodes keep their heat, and pass it on all the time.
     alone = torch.tensor([1, -math.expm1(-t)], dtype=torch.float64)
     heat, incoming = sum_series(x, operator, coefficients.to(x.device, operator.dtype), alone)
@@ -114,22 +111,9 @@ def heat_field(
     return HeatField(heat, incoming, total.to(x.dtype), float(t), normalization)
 
 
-def incoming_coefficients(t: float, degree: int) -> Tensor:
-    """Return the coefficients a_0(t), ..., a_K(t) of the incoming heat, in float64.
-
-    Example:
-        >>> a = incoming_coefficients(1.0, degree=30)
-        >>> f"{a.sum():.6f}"  # at S = 1, where nothing decays, the integral is 1 - exp(-t)
-        '0.632121'
-    """
-    count = 32
-    while ive(float(degree + count), t) > 0:
-        count *= 2
-    bessel = ive(np.arange(1.0, degree + count + 1), t)
-    # Sums over every other order, with alternating signs, from the highest order down.
-    sums = np.zeros(len(bessel) + 2)
-    for k in range(len(bessel) - 1, -1, -1):
-        sums[k] = bessel[k] - sums[k + 2]
-    coefficients = 4 * sums[: degree + 1]
-    coefficients[0] /= 2
-    return torch.from_numpy(coefficients)
+def _incoming(eigenvalue: Tensor, t: float) -> Tensor:
+    """Return the incoming heat of a mode, (e^(-t lambda) - e^(-t)) / (1 - lambda)."""
+    s = 1 - eigenvalue
+    # By the larger exponential, so that none overflows.
+    rise = -torch.expm1(-t * s.abs()) / s.abs()
+    return torch.where(s == 0, t * math.exp(-t), rise * torch.exp(-t * (1 - s.clamp(min=0))))

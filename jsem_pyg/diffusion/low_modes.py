@@ -4,10 +4,7 @@ import logging
 import math
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
 from .._checks import (
@@ -22,7 +19,7 @@ from .._random import seeded
 from ..graph import GraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.read_structure import count_nodes
-from ..kernels.ordering import scipy_indices
+from ..kernels.ordering import bandwidth_order
 from ..operators import HeatOperator, laplacian_operator
 from .evolve import sum_series
 from .filter_coefficients import cosine_coefficients
@@ -135,7 +132,8 @@ def _lowest(
     """Return eigenvalues [k], modes [N, k], and about the eigenvalue that follows them."""
     size = structure.num_nodes
     if size >= REORDERED and structure.device.type == "cpu":
-        place = _place(structure)
+        # Numbered so that neighbours lie close in memory.
+        place = structure.csr.derived(bandwidth_order).place.long()
         moved = GraphStructure(place[torch.stack(structure.edges)], size)
         value, mode, following = _eigenpairs(moved, weight, k, kind, tol, seed)
         mode = mode[place]
@@ -144,15 +142,6 @@ def _lowest(
     size_of = mode.abs()
     leading = (size_of >= 0.999 * size_of.amax(0)).byte().argmax(0, keepdim=True)
     return value, mode * torch.where(mode.gather(0, leading) < 0, -1.0, 1.0), following
-
-
-def _place(structure: GraphStructure) -> Tensor:
-    """Number the nodes [N] anew, so that neighbours lie close in memory."""
-    size = structure.num_nodes
-    ones = np.ones(structure.num_slots, np.int8)
-    pattern = csr_array((ones, *scipy_indices(structure.csr)), (size, size))
-    order = torch.from_numpy(reverse_cuthill_mckee(pattern, symmetric_mode=True).astype(np.int64))
-    return torch.empty_like(order).scatter_(0, order, torch.arange(size))
 
 
 def _eigenpairs(

@@ -6,23 +6,17 @@ edges. An :class:`Operator` of your own needs no more than a method that applies
 :func:`~jsem_pyg.diffusion.diffuse`.
 """
 
-from ..graph import GraphStructure, HypergraphStructure, SimplicialStructure
-from ..kernels.chebyshev import AdjointOperator, Operator, SeriesOperator
+from ..kernels.chebyshev import AdjointOperator, Operator
 from .heat_operator import HeatOperator, Scaling
 from .hodge import hodge_operator
-from .hypergraph import HypergraphOperator, hypergraph_operator
+from .hypergraph import hypergraph_operator
 from .laplacian import laplacian_operator
 
 __all__ = [
     "AdjointOperator",
-    "GraphStructure",
     "HeatOperator",
-    "HypergraphOperator",
-    "HypergraphStructure",
     "Operator",
     "Scaling",
-    "SeriesOperator",
-    "SimplicialStructure",
     "hodge_operator",
     "hypergraph_operator",
     "laplacian_operator",

@@ -12,94 +12,27 @@ since it is A A^T: so the Chebyshev series works on :math:`\mathbf{S}^{\prime} =
 \mathbf{S}^{\prime}) / 2` needs only the terms of half the time.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-
 import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_instance, numbers_of
 from ..graph import HypergraphStructure
+from ..kernels.csr import CSR
 from ..kernels.table import CHEBYSHEV
 from .factored import factored_operator
 from .heat_operator import HeatOperator, Scaling
 
-# What rows are scaled by before the symmetric operator, and divided by after it, from the degrees.
-HYPERGRAPH_NORMALIZATIONS: dict[str, Callable[[Tensor], Tensor | None]] = {
-    "sym": lambda degree: None,
-    "rw": torch.sqrt,
-}
-
-
-@dataclass(frozen=True)
-class HypergraphOperator:
-    """The operator as its factors: S = D_v^(-1/2) H diag(share) H^T D_v^(-1/2)."""
-
-    structure: HypergraphStructure  #: the prepared hypergraph
-    share: Tensor  #: [E] w_e / d_e, what a hyperedge gives each member; 0 if it is empty
-    inverse_root: Tensor  #: [N] d_v^(-1/2); 1 on isolated nodes
-    isolated: Tensor  #: [N] bool, nodes of no weight, which keep their features
-    row_scale: Tensor | None = None  #: [N] d_v^(1/2) for the random walk; None: symmetric
-
-    def matmul(self, x: Tensor) -> Tensor:
-        r"""Apply S: [..., N, D] -> the weighted means over hyperedges, then over nodes.
-
-        With the random walk this is :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W}
-        \mathbf{D}_e^{-1} \mathbf{H}^{\top} \mathbf{X}`: PyG's `HypergraphConv` without its linear
-        map, where all weights are one. An isolated node keeps its features.
-
-        Plain torch and the definition of the operator: it makes a [..., M', D] tensor of messages.
-        """
-        structure, root = self.structure, self.inverse_root.unsqueeze(-1)
-        count = structure.multiplicity.to(x.dtype).unsqueeze(-1)
-        scaled = root * x if self.row_scale is None else x
-        sums = x.new_zeros((*x.shape[:-2], structure.num_hyperedges, x.size(-1))).index_add(
-            -2, structure.hyperedge, count * scaled.index_select(-2, structure.node)
-        )
-        means = count * (self.share.unsqueeze(-1) * sums).index_select(-2, structure.hyperedge)
-        out = torch.zeros_like(x).index_add(-2, structure.node, means)
-        out = root * out if self.row_scale is None else root.square() * out
-        return torch.where(self.isolated.unsqueeze(-1), x, out)
-
-    @property
-    def scaling(self) -> Scaling:
-        """Make L = I - S = (I - S') / 2, on nodes that have a weight."""
-        scale, condition = self.row_scale, 1.0
-        if scale is not None and scale.numel():
-            low, high = float(numbers_of(scale).min()), float(numbers_of(scale).max())
-            scale, condition = scale / high, high / low
-        return Scaling(0.5, scale, self.isolated, condition)
-
-    def to(self, dtype: torch.dtype) -> "HypergraphOperator":
-        """Return the same in another type."""
-        row_scale = None if self.row_scale is None else self.row_scale.to(dtype)
-        share, inverse_root = self.share.to(dtype), self.inverse_root.to(dtype)
-        return replace(self, share=share, inverse_root=inverse_root, row_scale=row_scale)
-
-    def sparse(self, backend: str = "auto") -> HeatOperator:
-        """Make S' = 2 S - I as a sparse matrix: an entry for any two nodes of a hyperedge."""
-        hyperedge, slot, product, csr, diagonal = self.structure.pairs
-        root = self.inverse_root
-        weight = self.share.index_select(0, hyperedge) * product.to(self.share.dtype)
-        sums = weight.new_zeros(csr.num_slots).index_add(0, slot, weight)
-        values = 2 * (sums * root.index_select(0, csr.row)) * root.index_select(0, csr.col)
-        values = values.index_add(0, diagonal, sums.new_ones(diagonal.numel()), alpha=-1)
-        kernel = CHEBYSHEV.find(backend, self.share.device)
-        return HeatOperator(kernel.SparseOperator(csr, values), self.scaling, values.dtype)
-
-    def factored(self, backend: str = "auto") -> HeatOperator:
-        """Make S' = 2 S - I by its factors, without pairs of nodes; see `factored.py`."""
-        factors = (self.structure.incidence, self.inverse_root, self.share)
-        matrix = factored_operator(*factors, -1, 2, backend)
-        return HeatOperator(matrix, self.scaling, self.share.dtype)
+HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
 
 
 def hypergraph_operator(
     structure: HypergraphStructure,
     hyperedge_weight: Tensor | None = None,
     normalization: str = "sym",
+    by_factors: bool = True,
+    backend: str = "auto",
     dtype: torch.dtype | None = None,
-) -> HypergraphOperator:
+) -> HeatOperator:
     """Compute the operator of a weighted hypergraph; differentiable in the weights.
 
     Weights act twice: in the degree of the nodes, and in what a hyperedge hands on. (PyG's
@@ -110,12 +43,15 @@ def hypergraph_operator(
         hyperedge_weight: [E] non-negative; None: ones.
         normalization: "sym" for the symmetric operator of Zhou et al. 2006, "rw" for the random
             walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
+        by_factors: multiply by H and its transpose, without pairs of nodes; False: by a sparse
+            matrix with an entry for any two nodes of a hyperedge.
+        backend: what multiplies; by factors "auto", "torch" or "reference".
         dtype: what signals are computed in; None: the type of the weights.
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        ValueError: if `normalization` is none of these, or there is not a weight for each
-            hyperedge. Values are not looked at.
+        ValueError: if a choice is none of these, the backend cannot run, or there is not a weight
+            for each hyperedge. Values are not looked at.
     """
     check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
     if dtype is not None:
@@ -126,20 +62,38 @@ def hypergraph_operator(
     structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
     hyperedge_weight = hyperedge_weight / _unit(hyperedge_weight.detach())
+    dtype = dtype or hyperedge_weight.dtype
     count = structure.multiplicity.to(hyperedge_weight.dtype)
     weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
     isolated = degree == 0
-    safe_degree = torch.where(isolated, 1, degree)
+    root = torch.where(isolated, 1, degree).sqrt()
+    inverse_root = (1 / root).to(dtype)
     size = structure.size.clamp(min=1).to(hyperedge_weight.dtype)
-    operator = HypergraphOperator(
-        structure=structure,
-        share=hyperedge_weight / size,
-        inverse_root=1 / safe_degree.sqrt(),
-        isolated=isolated,
-        row_scale=HYPERGRAPH_NORMALIZATIONS[normalization](safe_degree),
-    )
-    return operator if dtype is None else operator.to(dtype)
+    share = (hyperedge_weight / size).to(dtype)  # what a hyperedge gives each member
+    row_scale, condition = None, 1.0
+    if normalization == "rw" and structure.num_nodes:
+        low, high = float(numbers_of(root).min()), float(numbers_of(root).max())
+        row_scale, condition = (root / high).to(dtype), high / low
+    scaling = Scaling(0.5, row_scale, isolated, condition)
+    if by_factors:
+        matrix = factored_operator(structure.incidence, inverse_root, share, -1, 2, backend)
+    else:
+        csr, values = _pair_values(structure, inverse_root, share)
+        matrix = CHEBYSHEV.find(backend, share.device).SparseOperator(csr, values)
+    return HeatOperator(matrix, scaling, dtype)
+
+
+def _pair_values(
+    structure: HypergraphStructure, inverse_root: Tensor, share: Tensor
+) -> tuple[CSR, Tensor]:
+    """Compute the values [nnz] of 2 S - I, and their pattern."""
+    hyperedge, slot, product, csr, diagonal = structure.pairs
+    weight = share.index_select(0, hyperedge) * product.to(share.dtype)
+    sums = weight.new_zeros(csr.num_slots).index_add(0, slot, weight)
+    both = inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
+    values = 2 * sums * both
+    return csr, values.index_add(0, diagonal, values.new_ones(diagonal.numel()), alpha=-1)
 
 
 def _unit(weight: Tensor) -> Tensor:

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from dense import dense_laplacian, exact_heat_diffusion
 from torch.autograd import gradcheck
 
-from jsem_pyg.diffusion import dense_laplacian, diffuse, exact_heat_diffusion, heat_diffusion
+from jsem_pyg.diffusion import diffuse, heat_diffusion
 from jsem_pyg.diffusion.filters import (
     Filter,
     FilterBank,
@@ -89,11 +90,6 @@ def test_a_filter_that_is_narrower_than_all_samples_is_refused():
     for degree in (None, 5):
         with pytest.raises(ValueError, match="got one with an error of"):
             Heat(1e12)(X, EDGES, WEIGHT, degree=degree)
-
-
-def test_an_operator_that_is_too_narrow_for_a_filter_is_named(caplog):
-    diffuse(X.float(), _operator(dtype=torch.float32), Resolvent(1e4))
-    assert "rounding in torch.float32" in caplog.text
 
 
 def test_random_walk_is_similar_to_the_symmetric_one():
@@ -216,15 +212,9 @@ def test_gradients_in_x_weights_and_parameters(normalization):
     assert gradcheck(call, (x, weight, alpha, t), atol=1e-6, fast_mode=True)
 
 
-def test_parameters_are_registered():
-    for make in (Heat, Resolvent):
-        given = make(torch.nn.Parameter(torch.tensor(1.0)))
-        assert [name for name, _ in given.named_parameters()] == ["t"]
-
-
 def test_hypergraphs_take_filters():
     members = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
-    operator = hypergraph_operator(HypergraphStructure(members, 4, 2)).sparse()
+    operator = hypergraph_operator(HypergraphStructure(members, 4, 2))
     x = torch.eye(4, dtype=torch.float64)
     y = diffuse(x, operator, Resolvent(2.0), tol=1e-10)
     dense = exact_resolvent(members)

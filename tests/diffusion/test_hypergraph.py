@@ -82,17 +82,6 @@ def test_scales_and_a_time_for_every_channel(shape, batch, method):
 
 
 @pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
-@pytest.mark.parametrize("name", ["random", "repeated memberships", "every triple"])
-def test_gradcheck(method, name):
-    structure, leaves = leaves_of(name, batch=(2,))
-
-    def run(x, weight, t):
-        return hypergraph_diffusion(x, structure, weight, t, method=method, degree=8)
-
-    assert torch.autograd.gradcheck(run, leaves, fast_mode=True)
-
-
-@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
 def test_the_reference_may_be_differentiated_twice(method):
     structure, leaves = leaves_of("single members")
 
@@ -231,10 +220,3 @@ def test_bad_arguments_are_refused(change, error, message):
     arguments = {"x": torch.ones(9, 2), "hyperedge_index": CASES["random"][0]} | change
     with pytest.raises(error, match=message):
         hypergraph_diffusion(**arguments)
-
-
-def test_a_signal_whose_sums_would_overflow_is_refused():
-    x = torch.full((9, 4), 3e15)
-    assert hypergraph_diffusion(x / 4, CASES["random"][0]).isfinite().all()
-    with pytest.raises(ValueError, match="'x' to lie within"):
-        hypergraph_diffusion(x, CASES["random"][0])

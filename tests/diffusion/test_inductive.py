@@ -1,12 +1,9 @@
-import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
-from scipy.special import ive
 from torch.testing import assert_close
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.diffusion.inductive import heat_field, incoming_coefficients
+from jsem_pyg.diffusion.inductive import heat_field
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV, Backend
 
@@ -45,7 +42,7 @@ def dense_heat(graph, conductance, t, normalization, point):
 
 
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
-@pytest.mark.parametrize("t", [0.0, 0.3, 5.0, 40.0])
+@pytest.mark.parametrize("t", [0.0, 1e-3, 0.3, 5.0, 40.0, 1e3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_point_has_the_heat_of_the_graph_with_it_alone(normalization, t, dtype):
     for seed in range(3):
@@ -87,15 +84,6 @@ def test_who_is_joined_to_nobody_keeps_what_it_has():
     structure, weight, _, x, x_new, neighbor, new_weight = random_graph(0)
     field = heat_field(x, structure, weight, 2.0)
     assert torch.equal(field.at(x_new, neighbor, new_weight)[-1], x_new[-1])
-
-
-@pytest.mark.parametrize("t", [0.0, 1e-3, 1.0, 30.0, 1e3])
-def test_coefficients_are_integrals_of_bessel_functions(t):
-    coefficients = incoming_coefficients(t, 20)
-    for k in (0, 1, 7, 20):
-        # exp(-t) I_k(s) = exp(s - t) ive(k, s)
-        integral = quad(lambda s, k=k: np.exp(s - t) * ive(k, s), max(0, t - 60), t)[0]
-        assert coefficients[k] == pytest.approx((2 - (k == 0)) * integral, rel=1e-7, abs=1e-14)
 
 
 def test_other_normalizations_are_refused():

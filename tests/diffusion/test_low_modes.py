@@ -5,9 +5,10 @@ import sys
 
 import pytest
 import torch
+from dense import dense_laplacian
 from torch_geometric.utils import erdos_renyi_graph, grid, to_undirected
 
-from jsem_pyg.diffusion import dense_laplacian, low_modes
+from jsem_pyg.diffusion import low_modes
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.neighbors import knn_graph
 

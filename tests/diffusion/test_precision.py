@@ -9,14 +9,7 @@ from hypergraph_cases import random_hypergraph
 from tiny_graphs import ring
 from trust.oracle import distance, graph_heat, hypergraph_heat
 
-from jsem_pyg.diffusion import (
-    dense_laplacian,
-    diffuse,
-    exact_heat_diffusion,
-    heat_diffusion,
-    hypergraph_diffusion,
-    simplicial_diffusion,
-)
+from jsem_pyg.diffusion import diffuse, heat_diffusion, hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.diffusion.precision import rounding_error
 from jsem_pyg.diffusion.times import LONGEST
 from jsem_pyg.graph import GraphStructure
@@ -155,45 +148,10 @@ def test_long_times_have_the_gradients_of_float64_compiled_or_not(normalization)
             assert distance(actual, expected, max(expected.norm(), 1e-3)) < 1e-5
 
 
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_the_dense_laplacian_adds_repeated_edges_up(normalization):
-    edge_index, weight, num_nodes = GRAPHS["random"]
-    twice, halves = edge_index.repeat(1, 2), weight.repeat(2) / 2
-    once = dense_laplacian(edge_index, weight, num_nodes, normalization)
-    torch.testing.assert_close(dense_laplacian(twice, halves, num_nodes, normalization), once)
-
-
 def test_half_precision_does_not_warn_of_what_it_cannot_show(caplog):
     edge_index, weight, num_nodes = GRAPHS["random"]
     heat_diffusion(torch.ones(num_nodes, 1).bfloat16(), edge_index, weight.float(), 1e4)
     assert not caplog.records
-
-
-@pytest.mark.parametrize("normalization", ["sym", "rw", None])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_the_dense_exponential_is_precise_in_every_type(dtype, normalization):
-    edge_index, weight = random_graph(9, 0.5, seed=1, dtype=torch.float64)
-    x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0)).to(dtype)
-    weight = weight.to(dtype)
-    wide = (x.double(), edge_index, weight.double())
-    for t in (1.0, 1e3):
-        expected = exact_heat_diffusion(*wide, t, normalization).to(dtype)
-        found = exact_heat_diffusion(x, edge_index, weight, t, normalization)
-        torch.testing.assert_close(found, expected)
-        other = heat_diffusion(*wide, t, normalization=normalization)
-        torch.testing.assert_close(found, other.to(dtype), rtol=1e-2, atol=1e-5)
-
-
-def test_what_the_dense_exponential_refuses():
-    x, path = torch.randn(3, 2), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    with pytest.raises(ValueError, match="both directions"):
-        exact_heat_diffusion(x, path[:, :1])
-    with pytest.raises(ValueError, match="without self-loops"):
-        exact_heat_diffusion(x, torch.zeros(2, 1, dtype=torch.int64))
-    with pytest.raises(ValueError, match="same in both directions"):
-        exact_heat_diffusion(x, path, torch.tensor([1.0, 2.0, 1.0, 1.0]))
-    with pytest.raises(ValueError, match="'t' to be at most"):
-        exact_heat_diffusion(x, path, t=1e5)
 
 
 NARROW, WIDE = torch.float32, torch.float64

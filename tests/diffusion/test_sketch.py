@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from dense import dense_laplacian, exact_heat_diffusion
 from torch.nn.functional import normalize
 from torch.testing import assert_close
 from torch_geometric.utils import stochastic_blockmodel_graph
 
-from jsem_pyg.diffusion import dense_laplacian, exact_heat_diffusion, sketch_nodes
+from jsem_pyg.diffusion import sketch_nodes
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.partition import diffuse_file
 

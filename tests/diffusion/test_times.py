@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from dense import exact_heat_diffusion
 from hypergraph_cases import case
 from layer_cases import CHANNELS, make_data
 
-from jsem_pyg.diffusion import (
-    diffuse,
-    exact_heat_diffusion,
-    heat_diffusion,
-    heat_kernel_columns,
-    hypergraph_diffusion,
-)
+from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns, hypergraph_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,

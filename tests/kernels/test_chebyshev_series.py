@@ -5,9 +5,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.csr import CSR
 from jsem_pyg.kernels.table import CHEBYSHEV
-from jsem_pyg.operators import GraphStructure, laplacian_operator
+from jsem_pyg.operators import laplacian_operator
 from jsem_pyg.testing import assert_backends_agree, random_graph
 
 CPU = torch.device("cpu")

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from dense import exact_heat_diffusion
 from kernels.test_chebyshev_series import FAST
 
-from jsem_pyg.diffusion import exact_heat_diffusion, heat_diffusion
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.testing import random_graph
 
 

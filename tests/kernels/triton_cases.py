@@ -4,8 +4,9 @@ import pytest
 import torch
 from kernels.test_chebyshev_series import problem
 
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.chebyshev import reference, triton_gpu
-from jsem_pyg.operators import GraphStructure, laplacian_operator
+from jsem_pyg.operators import laplacian_operator
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -7,8 +7,8 @@ from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
 from jsem_pyg.diffusion import hypergraph_diffusion
+from jsem_pyg.graph import HypergraphStructure
 from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion, MLPConductance, SigmoidConductance
-from jsem_pyg.operators import HypergraphStructure
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
 INDEX = CASES["random"][0]

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 import torch
+from dense import dense_laplacian
 from hypergraph_cases import random_hypergraph
 from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from simplicial_cases import shuffled
 
-from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.diffusion.filters import (
     FilterBank,
     Heat,

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from dense import exact_heat_diffusion
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.transforms import ToUndirected
 
-from jsem_pyg.diffusion import exact_heat_diffusion, heat_diffusion
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,

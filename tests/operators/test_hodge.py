@@ -2,7 +2,8 @@ import pytest
 import torch
 from simplicial_cases import CASES, IDS, cliques, dense_boundaries, dense_parts, weights
 
-from jsem_pyg.operators import SimplicialStructure, hodge_operator
+from jsem_pyg.graph import SimplicialStructure
+from jsem_pyg.operators import hodge_operator
 
 PARTS = ["down", "up"]
 
@@ -87,31 +88,6 @@ def test_the_product_of_the_parts_is_zero(name, how):
     assert product.abs().sum() < 1e-11
 
 
-@pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("part", PARTS)
-def test_gradients_of_the_values_are_those_of_autograd(name, part):
-    structure, given = case(name)
-    generator = torch.Generator().manual_seed(0)
-    b, t = torch.randn(2, structure.num_edges, 3, generator=generator, dtype=torch.float64)
-    matrix = hodge_operator(structure, part, *given).matrix
-    values = [each.detach().requires_grad_() for each in matrix.values]
-    (b * matrix.with_values(values).apply(t)).sum().backward()
-    totals = [torch.zeros_like(each) for each in values]
-    of_b, of_t = (matrix.product(each)[1] for each in (b, t))
-    matrix.add_gradient(totals, b, t, of_b, of_t, 2.5)
-    for total, value in zip(totals, values, strict=True):
-        torch.testing.assert_close(total, 2.5 * value.grad)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_messages_are_the_products(part):
-    structure, given = case("random")
-    x = torch.randn(structure.num_edges, 2, dtype=torch.float64)
-    expected = hodge_operator(structure, part, *given, backend="torch").matrix.apply(x)
-    actual = hodge_operator(structure, part, *given, backend="reference").matrix.apply(x)
-    torch.testing.assert_close(actual, expected)
-
-
 @pytest.mark.parametrize("small", [0.0, 1e-30])
 def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
     structure, _ = case("random")
@@ -122,14 +98,6 @@ def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
     out.sum().backward()
     assert out.isfinite().all()
     assert weight.grad.isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"), [({"part": "up", "backend": "numba"}, "'backend' to be one of")]
-)
-def test_refuses(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        hodge_operator(case("random")[0], **arguments)
 
 
 @pytest.mark.parametrize("how", [None, "sym", "rw"])

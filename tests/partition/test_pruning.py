@@ -1,10 +1,10 @@
 import pytest
 import torch
+from dense import dense_laplacian
 from partition.pruning_cases import faint_graph, pairs
 from tiny_graphs import empty, ring, star, triangle_with_tail, two_parts, undirected
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.partition import prune_edges
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from dense import exact_heat_diffusion
 from report_cases import blobs
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.report import layout
 from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from dense import dense_laplacian
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 from torch.testing import assert_close
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.nn import SigmoidConductance
 from jsem_pyg.training import interpolate
 

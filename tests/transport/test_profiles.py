@@ -1,8 +1,8 @@
 import pytest
 import tiny_graphs
 import torch
+from dense import exact_heat_diffusion
 
-from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.transport.profiles import comparable, heat_profiles, overlap_weights
 
 
