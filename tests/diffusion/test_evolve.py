@@ -48,21 +48,6 @@ def test_an_operator_of_ones_own_is_a_method():
     assert_heat_laws(lambda x, t: diffuse(x, Ring(7), t, tol=1e-12), x)
 
 
-def test_an_operator_of_ones_own_takes_signals_alone():
-    for bad in (torch.ones(7), torch.ones(7, 1).to_sparse()):
-        with pytest.raises(ValueError, match="Expected 'x'"):
-            diffuse(bad, Ring(7))
-    with pytest.raises(TypeError, match="'x' to be a floating-point tensor"):
-        diffuse(torch.ones(7, 1, dtype=torch.int64), Ring(7))
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
-def test_nodes_are_counted_in_any_type_of_integer(dtype):
-    nodes = torch.tensor([1, 0, 1])
-    expected = heat_kernel_columns(ring_edges(4), nodes)
-    assert torch.equal(heat_kernel_columns(ring_edges(4), nodes.to(dtype)), expected)
-
-
 def test_an_operator_with_values_is_differentiated_in_bounded_memory():
     x = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
     value = (0.1 + 0.4 * torch.rand(7, dtype=torch.float64)).requires_grad_()

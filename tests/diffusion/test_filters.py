@@ -7,7 +7,7 @@ import torch
 from dense import dense_laplacian, exact_heat_diffusion
 from torch.autograd import gradcheck
 
-from jsem_pyg.diffusion import diffuse, heat_diffusion
+from jsem_pyg.diffusion import diffuse
 from jsem_pyg.diffusion.filters import (
     Filter,
     FilterBank,
@@ -59,17 +59,6 @@ def _operator(
     return laplacian_operator(structure, WEIGHT, normalization, dtype=dtype)
 
 
-@pytest.mark.parametrize("normalization", ["sym", None])
-@pytest.mark.parametrize("name", FILTERS)
-def test_filter_is_the_function_of_the_dense_laplacian(name, normalization):
-    laplacian = dense_laplacian(EDGES, WEIGHT, N, normalization)
-    out = FILTERS[name](X, EDGES, WEIGHT, normalization=normalization, tol=1e-10)
-    assert torch.allclose(out, _dense(FILTERS[name], laplacian) @ X, atol=1e-9)
-    narrow = FILTERS[name](X.float(), EDGES, WEIGHT, normalization=normalization)
-    assert narrow.dtype == torch.float32
-    assert torch.allclose(narrow.double(), out, atol=2e-5)
-
-
 STEEP = [Heat(1e4), Resolvent(1e4), PersonalizedPageRank(1e-3), LowPass(1e-3), Wavelets([1e3])]
 
 
@@ -101,12 +90,6 @@ def test_random_walk_is_similar_to_the_symmetric_one():
     assert torch.allclose(out, exact, atol=1e-10)
     assert torch.allclose(out.sum(1), torch.ones(N, dtype=torch.float64))
     assert (out > -1e-12).all()
-
-
-def test_heat_has_the_semigroup_and_is_heat_diffusion():
-    twice = Heat(0.5)(Heat(1.5)(X, EDGES, WEIGHT), EDGES, WEIGHT)
-    assert torch.allclose(twice, Heat(2.0)(X, EDGES, WEIGHT), atol=1e-7)
-    assert torch.allclose(twice, heat_diffusion(X, EDGES, WEIGHT, 2.0), atol=1e-7)
 
 
 def test_resolvent_is_the_inverse():
@@ -145,26 +128,6 @@ def test_wavelets_are_a_tight_frame():
 def test_wavelets_survive_eigenvalues_far_above_their_scales():
     values = Wavelets([100.0, 10.0]).response(torch.tensor([0.0, 1.0, 1e6], dtype=torch.float64))
     assert torch.allclose(values.square().sum(0), torch.ones(3, dtype=torch.float64))
-
-
-def test_several_filters_share_products():
-    applied = []
-    operator = _operator()
-    alone = diffuse(X, operator, PersonalizedPageRank(0.2))
-    assert alone.shape == X.shape
-
-    class Counting(type(operator.matrix)):  # type: ignore[misc]
-        def series(self, x, coefficients):
-            applied.append(coefficients.shape[:2])
-            return super().series(x, coefficients)
-
-    counting = object.__new__(Counting)
-    counting.__dict__.update(operator.matrix.__dict__)
-    counted = HeatOperator(counting, operator.scaling, operator.dtype)
-    both = diffuse(X, counted, [Heat(1.0), PersonalizedPageRank(0.2)])
-    assert len(applied) == 1
-    assert applied[0][1] == 2
-    assert torch.allclose(both[1], alone, atol=1e-7)
 
 
 def test_a_filter_is_as_precise_beside_a_larger_one():
@@ -240,13 +203,6 @@ def test_no_edges_and_isolated_nodes_keep_the_value_at_zero(edges, nodes):
         assert torch.allclose(last, at_zero, atol=1e-6), name
 
 
-def test_isolated_nodes_on_another_device_than_the_default_one():
-    a_filter = Wavelets([2.0, 1.0])
-    expected = a_filter(X, EDGES, WEIGHT)
-    with torch.device("meta"):
-        torch.testing.assert_close(a_filter(X, EDGES, WEIGHT), expected, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])
 def test_no_nodes(normalization):
     for name, a_filter in FILTERS.items():
@@ -262,12 +218,6 @@ def test_gradients_reach_weights_that_are_close_to_zero():
         y = PersonalizedPageRank(0.5)(x, edges, weight, normalization=None)
         (grad,) = torch.autograd.grad((x * y).sum(), weight)
         torch.testing.assert_close(grad, torch.full_like(grad, -2.0), rtol=1e-4, atol=0)
-
-
-def test_batches_filter_alike():
-    out = FILTERS["bank"](torch.stack([X, 2 * X]), EDGES, WEIGHT)
-    assert out.shape == (2, 6 - 2, N, 3)
-    assert torch.allclose(out[1], 2 * out[0])
 
 
 def test_errors_name_the_argument():
@@ -307,20 +257,6 @@ def test_the_reach_of_the_heat_is_its_time_in_units_of_the_rate():
     for rate in (1e-3, 1.0, 1e4):
         assert Heat(2.0).reach(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
         assert Learned(6, Heat(2.0)).reach(rate) == pytest.approx(2.0, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Heat(torch.ones(2)), r"'t' to be a number or a 0-d tensor \(got shape \[2\]"),
-        (lambda: Heat(torch.tensor(2)), "'t' to be a number or a 0-d tensor"),
-        (lambda: Wavelets([]), "'scales' to hold at least one time"),
-        (lambda: Wavelets(torch.ones(2, 2)), "'scales' to be a number or a 0-d tensor"),
-    ],
-)
-def test_parameters_of_another_shape_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 @pytest.mark.parametrize("t", [[1.0, 2.0], (1.0,), [Heat(1.0), 2.0], []])

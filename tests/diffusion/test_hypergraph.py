@@ -3,11 +3,10 @@ import torch
 from hypergraph_cases import CASES, IDS, case, every, exact, random_hypergraph
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
+from jsem_pyg.diffusion import hypergraph_diffusion
 from jsem_pyg.diffusion.hypergraph import method_costs
 from jsem_pyg.diffusion.options import METHODS
 from jsem_pyg.graph import HypergraphStructure
-from jsem_pyg.testing import assert_heat_laws
 
 PATHS = [(m, b) for m in ("dense", "csr", "incidence") for b in ("auto", "reference")]
 
@@ -93,49 +92,6 @@ def test_the_reference_may_be_differentiated_twice(method):
     assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
 
 
-@pytest.mark.parametrize("degree", [0, 1, 2])
-def test_all_methods_cut_the_same_series(degree, caplog):
-    structure, leaves = leaves_of("random")
-    results = []
-    for method, backend in PATHS:
-        out = hypergraph_diffusion(
-            leaves[0], structure, *leaves[1:], method=method, backend=backend, degree=degree
-        )
-        results.append([out, *gradients(out, leaves)])
-    for result in results[1:]:
-        for actual, wanted in zip(result, results[0], strict=True):
-            torch.testing.assert_close(actual, wanted)
-    assert "too low" in caplog.text  # none of these degrees is enough
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_heat_laws(method):
-    structure, (x, weight, _) = leaves_of("isolated nodes")
-
-    def run(x, t):
-        return hypergraph_diffusion(x, structure, weight.detach(), t, method=method).detach()
-
-    assert_heat_laws(run, x.detach())
-    torch.testing.assert_close(run(x, 9.0)[-3:], x[-3:], rtol=0, atol=0)  # isolated
-
-
-def test_pairs_are_a_lazy_graph():
-    # A hyperedge of two: S = (I + D^(-1/2) A D^(-1/2)) / 2, so heat needs twice the time.
-    index, x = every(5, 2), torch.randn(5, 2).double()
-    ends = index[0].reshape(-1, 2).t()
-    expected = heat_diffusion(x, torch.cat([ends, ends.flip(0)], dim=1), t=1.0, tol=1e-12)
-    actual = hypergraph_diffusion(x, index, t=2.0, tol=1e-12)
-    torch.testing.assert_close(actual, expected)
-
-
-def test_a_node_permutation_commutes_and_the_order_of_memberships_is_free():
-    (index, num_nodes, _), x = CASES["random"], torch.randn(9, 3).double()
-    order = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))
-    moved = torch.stack([order.argsort()[index[0]], index[1]]).flip(1)
-    actual = hypergraph_diffusion(x[order], moved)
-    torch.testing.assert_close(actual, hypergraph_diffusion(x, index)[order])
-
-
 class Largest(TorchDispatchMode):
     """The number of entries of the largest tensor that any operation returns."""
 
@@ -197,14 +153,6 @@ def test_half_precision_and_no_channels():
     torch.testing.assert_close(half.float(), hypergraph_diffusion(x, index), rtol=0.02, atol=0.02)
     assert hypergraph_diffusion(torch.ones(4, 9, 0), index).shape == (4, 9, 0)
     assert hypergraph_diffusion(torch.ones(0, 9, 3), index).shape == (0, 9, 3)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_autocast_changes_nothing(method):
-    index, x = CASES["random"][0], torch.randn(4, 9, 12)
-    with torch.autocast("cpu", torch.bfloat16):
-        out = hypergraph_diffusion(x, index, method=method)
-    torch.testing.assert_close(out, hypergraph_diffusion(x, index, method=method))
 
 
 @pytest.mark.parametrize(

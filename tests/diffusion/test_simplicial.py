@@ -5,7 +5,6 @@ from torch_geometric.utils import to_undirected
 
 from jsem_pyg.diffusion import simplicial_diffusion
 from jsem_pyg.graph import SimplicialStructure
-from jsem_pyg.testing import assert_heat_laws
 
 TIGHT = {"tol": 1e-13}
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -30,16 +29,6 @@ def test_is_the_matrix_exponential(name, how, times):
     )
     expected = exact(x, dense_parts(edge_index, num_nodes, how=how), *times)
     torch.testing.assert_close(plain, expected, **CLOSE)
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_float32_is_accurate_to_the_tolerance(name):
-    edge_index, num_nodes = CASES[name]
-    x = signal(edge_index, dtype=torch.float32)
-    out = simplicial_diffusion(x, edge_index, t=1.5)
-    expected = exact(x.double(), dense_parts(edge_index, num_nodes), 1.5)
-    assert out.dtype == torch.float32
-    assert (out - expected).norm() <= 2e-6 * x.norm()
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -115,14 +104,6 @@ def test_scales_and_channels(shape, scalar_up):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_heat_laws(name):
-    edge_index, _ = CASES[name]
-    x = signal(edge_index)
-    # Of a complete graph next to nothing is left: its harmonic part is zero.
-    assert_heat_laws(lambda x, t: simplicial_diffusion(x, edge_index, t=t, **TIGHT), x)
-
-
-@pytest.mark.parametrize("name", IDS)
 def test_flipping_an_edge_flips_its_signal(name):
     edge_index, _ = CASES[name]
     x, (w1, w2) = signal(edge_index), weights(edge_index)
@@ -132,20 +113,6 @@ def test_flipping_an_edge_flips_its_signal(name):
     out = simplicial_diffusion(x, edge_index, None, w1, w2, **TIGHT)
     other = simplicial_diffusion(sign * x, flipped, None, w1, w2, **TIGHT)
     torch.testing.assert_close(other, sign * out, **CLOSE)
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_renumbered_nodes_and_columns(name):
-    edge_index, num_nodes = CASES[name]
-    generator = torch.Generator().manual_seed(0)
-    order = torch.randperm(num_nodes, generator=generator)
-    columns = torch.randperm(edge_index.size(1), generator=generator)
-    x, (w1, _) = signal(edge_index), weights(edge_index)
-    out = simplicial_diffusion(x, edge_index, None, w1, **TIGHT)
-    moved = simplicial_diffusion(
-        x[columns], order[edge_index[:, columns]], None, w1[columns], **TIGHT
-    )
-    torch.testing.assert_close(moved, out[columns], **CLOSE)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -219,17 +186,6 @@ def test_empty_signals(shape):
     assert out.shape == shape
     out.sum().backward()
     assert not weight.grad.any()
-
-
-def test_half_precision_is_computed_in_single():
-    edge_index, _ = CASES["random"]
-    x = signal(edge_index, dtype=torch.float32).bfloat16()
-    out = simplicial_diffusion(x, edge_index)
-    assert out.dtype == torch.bfloat16
-    expected = simplicial_diffusion(x.float(), edge_index).bfloat16()
-    assert torch.equal(out, expected)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(simplicial_diffusion(x.float(), edge_index).bfloat16(), expected)
 
 
 def test_a_backward_pass_under_autocast_is_in_full_precision():

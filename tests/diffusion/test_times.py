@@ -10,10 +10,7 @@ from layer_cases import CHANNELS, make_data
 from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns, hypergraph_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import (
-    AnisotropicChebConv,
     AnisotropicDiffusion,
-    DiffusionTime,
-    HypergraphChebConv,
     HypergraphDiffusion,
 )
 from jsem_pyg.operators import laplacian_operator
@@ -96,25 +93,6 @@ def test_layers_put_scales_side_by_side(name):
     torch.testing.assert_close(by_channel, expected)
 
 
-@pytest.mark.parametrize("conv", [AnisotropicChebConv, HypergraphChebConv])
-def test_convolutions(conv):
-    for t, width in ((2.0, 1), (SCALES, 4), (SCALES.tolist(), 4), (SCALES[None], 1)):
-        layer = conv(CHANNELS, 3, t=t)
-        assert layer.lin.weight.shape == (3, width * CHANNELS)
-        torch.testing.assert_close(layer.t, torch.as_tensor(t))
-
-
-def test_times_of_a_layer():
-    assert DiffusionTime(SCALES).num_scales == DiffusionTime(SCALES.tolist()).num_scales == 4
-    assert DiffusionTime(SCALES).num_channels is None
-    assert DiffusionTime(SCALES[None]).num_scales == 1
-    assert DiffusionTime(SCALES[None]).num_channels == 4
-    with pytest.raises(ValueError, match=r"S scales, or an \[S, D\] tensor"):
-        DiffusionTime(torch.ones(1, 2, 3))
-    with pytest.raises(ValueError, match="'t' to have values.*'meta'"):
-        DiffusionTime(torch.ones(2, device="meta"))
-
-
 @pytest.mark.parametrize("t", [0.0, 1e-12, 1e-9, 1e-4, 1e-2])
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])
 def test_the_gradient_in_the_shortest_times(t, normalization):
@@ -134,13 +112,3 @@ def test_an_array_without_dimensions_is_a_single_time():
     expected = heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, 2.0)
     for t in (np.array(2.0), np.float32(2.0), np.int64(2)):
         assert torch.equal(heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, t), expected)
-
-
-def test_compiled_code_takes_any_number():
-    """From the second number on it is a symbol of the compiler's."""
-    torch._dynamo.reset()
-    run = torch.compile(heat_diffusion, backend="eager", fullgraph=True)
-    for t in (0.5, 1.5, 2.5):
-        found = run(DATA.x, DATA.edge_index, DATA.edge_weight, t)
-        expected = heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, t)
-        torch.testing.assert_close(found, expected)

@@ -7,7 +7,6 @@ from layer_cases import NORMALIZATIONS, Similarity, bend, make_data
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 from jsem_pyg.diffusion import (
-    expm_multiply,
     heat_coefficients,
     heat_diffusion,
     hypergraph_diffusion,
@@ -134,28 +133,6 @@ def test_second_derivatives_of_autograd_by_torch_sparse(normalization, inputs):
     assert_same(second("torch_sparse"), second("reference"))
 
 
-def test_masses_and_other_matrices(inputs):
-    x, weight, t = inputs
-    edge_index = make_data().edge_index
-
-    def by_mass(mass):
-        options = {"normalization": None, "node_mass": mass, "backend": "reference"}
-        return heat_diffusion(x, edge_index, weight, t, degree=45, **options)
-
-    mass = 1 + x[:, 0].square()
-    expected = torch.autograd.functional.jvp(by_mass, mass, mass.cos())[1]
-    assert_same(dual_tangent(by_mass, mass), expected)
-    masses = torch.stack([mass, mass.sin() + 2])
-    assert_same(vmap(by_mass)(masses), torch.stack([by_mass(each) for each in masses]))
-    chain = torch.diag(torch.ones(len(x) - 1, dtype=x.dtype), 1)
-    chain = chain + chain.T
-
-    def grow(t):
-        return expm_multiply(chain, x, t, tol=1e-12, backend="reference")
-
-    assert_same(dual_tangent(grow, t[0]), t[0].cos() * (chain @ grow(t[0])))
-
-
 def test_coefficients():
     t = torch.tensor([[0.0, 0.3], [2.0, 30.0]], dtype=torch.float64)
 
@@ -193,19 +170,6 @@ def test_layers(name):
     gradients = torch.autograd.grad(expected.sin().sum(), list(parameters.values()))
     actual = grad(lambda p: sum(call(p, x).sin().sum() for x in signals))(parameters)
     torch.testing.assert_close(list(actual.values()), list(gradients), rtol=1e-4, atol=1e-4)
-
-
-def test_ensembles():
-    data = make_data()
-    layers = [bend(AnisotropicDiffusion(t=t, backend="reference")) for t in (1.0, 2.0)]
-    stacked = torch.func.stack_module_state(layers)
-    given = (data.x, data.edge_index, data.edge_weight, data.edge_attr)
-
-    def call(parameters, buffers):
-        return functional_call(layers[0], (parameters, buffers), given)
-
-    expected = torch.stack([layer(*given) for layer in layers])
-    torch.testing.assert_close(vmap(call)(*stacked), expected)
 
 
 @pytest.mark.parametrize("method", ["dense", "csr", "incidence"])

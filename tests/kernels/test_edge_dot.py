@@ -50,13 +50,6 @@ def test_values_and_derivatives_are_those_of_the_definition(name):
         assert_close(found, expected)
 
 
-def test_transforms_of_torch_func():
-    (i, j), num_nodes = GRAPHS["isolated nodes"]
-    z, moved = rows(num_nodes).detach(), rows(num_nodes, seed=1).detach()
-    expected = definition(moved, z, i, j) + definition(z, moved, i, j)
-    assert_close(torch.func.jvp(lambda z: edge_dot(z, z, i, j), (z,), (moved,))[1], expected)
-
-
 class Largest(TorchDispatchMode):
     """The most numbers in any tensor that torch makes meanwhile."""
 

@@ -12,8 +12,7 @@ from kernels.test_chebyshev_series import problem  # noqa: E402
 
 from jsem_pyg.diffusion import heat_diffusion  # noqa: E402
 from jsem_pyg.graph import GraphStructure  # noqa: E402
-from jsem_pyg.kernels.chebyshev.pattern import ordered_pattern  # noqa: E402
-from jsem_pyg.kernels.chebyshev.tiles import BLOCK, scratch  # noqa: E402
+from jsem_pyg.kernels.chebyshev.tiles import BLOCK  # noqa: E402
 from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
 from jsem_pyg.operators import laplacian_operator  # noqa: E402
 from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
@@ -41,17 +40,6 @@ def test_any_number_of_columns(three_threads, dtype, channels):
 def test_any_number_of_terms(three_threads, degree):
     """The result takes three of them at a time."""
     assert_backends_agree("numba", *problem(20, 2, 17, degree=degree, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_any_number_of_threads(threads, monkeypatch):
-    monkeypatch.setattr(numba_cpu, "_MUCH_WORK", 0)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        assert_backends_agree("numba", *problem(60, 2, 70, 5, torch.float64))
-    finally:
-        torch.set_num_threads(before)
 
 
 def ring_with_chords(num_nodes):
@@ -120,22 +108,6 @@ def test_two_runs_agree_to_the_last_bit(three_threads):
         assert torch.equal(first, second)
 
 
-def test_an_order_is_made_once_for_its_pattern():
-    edge_index, _ = random_graph(30, 0.2)
-    csr = GraphStructure(edge_index, 30).csr
-    first = csr.derived(ordered_pattern, bandwidth_order)
-    assert csr.derived(ordered_pattern, bandwidth_order) is first
-    # Rows of the new order hold the same neighbours, ascending, and the slots that they come from.
-    for row, node in enumerate(first.node):
-        here = slice(first.rowptr[row], first.rowptr[row + 1])
-        assert (first.col[here][1:] > first.col[here][:-1]).all()
-        below = first.middle[row] - first.rowptr[row]
-        assert (first.col[here] < row).sum() == below
-        slots = first.slot[here]
-        assert (csr.col[slots].numpy() == node).all()  # the slots of the reverse edges
-        assert (csr.row[slots].numpy() == first.node[first.col[here]]).all()
-
-
 def test_scratch_memory_is_not_trusted(three_threads, monkeypatch):
     """Every array that numpy hands out in Python is full of NaN; the kernels fill it anyhow."""
     import numpy as np
@@ -153,35 +125,11 @@ def test_scratch_memory_is_not_trusted(three_threads, monkeypatch):
     assert_backends_agree("numba", *case)
 
 
-def test_it_is_said_once_that_kernels_compile(caplog):
-    numba_cpu._say_once_that_kernels_compile.cache_clear()
-    caplog.set_level("INFO", "jsem_pyg")
-    for _ in range(2):
-        csr, values, x, *_ = problem(5, 0, 1, 1, torch.float64)
-        numba_cpu.SparseOperator(csr, values).apply(x)
-    assert [record.levelname for record in caplog.records] == ["INFO"]
-
-
 @pytest.mark.parametrize("sizes", [(2**31, 1), (1, 2**31)])
 def test_more_than_int32_counts_is_refused(sizes):
     csr = SimpleNamespace(num_rows=sizes[0], num_slots=sizes[1])
     with pytest.raises(ValueError, match=r"fewer than 2\^31 nodes and edges.*\(got \d+ and \d+\)"):
         numba_cpu.SparseOperator(csr, torch.ones(1))
-
-
-def test_scratch_memory_begins_at_a_cache_line():
-    for size in range(1, 200, 7):
-        assert scratch((2, size), "float32").ctypes.data % 64 == 0
-
-
-def leaves_and_gradients(passes):
-    """Leaves of a series of shared tiles, and their gradients of each of the passes in turn."""
-    csr, *given = ring_with_chords(200)
-    values, x, coefficients = leaves = [each.clone().requires_grad_() for each in given]
-    out = numba_cpu.SparseOperator(csr, values).series(x, coefficients)
-    direction = torch.cos(torch.arange(out.numel()).reshape(out.shape))
-    found = [torch.autograd.grad(out, leaves, direction, retain_graph=keep) for keep in passes]
-    return out, leaves, found
 
 
 def test_compiled_code_keeps_what_a_second_backward_pass_needs(monkeypatch):

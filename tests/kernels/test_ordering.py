@@ -2,7 +2,6 @@
 
 import logging
 
-import numpy as np
 import pytest
 import torch
 
@@ -94,29 +93,3 @@ def test_an_order_serves_the_pattern_with_its_diagonal_too(caplog):
     assert wide.derived(bandwidth_order) is structure.csr.derived(bandwidth_order)
     (message,) = caplog.messages
     assert "16900 nodes" in message
-
-
-def test_an_ordered_pattern_moves_to_another_device_with_its_base():
-    wide = grid(5).csr_with_diagonal[0].to("cpu")
-    assert wide.base is not None
-    assert wide.base.num_slots == wide.num_slots - 25
-
-
-@pytest.mark.parametrize("make", ORDERINGS)
-def test_kernels_give_the_same_numbers_in_any_order(make, monkeypatch):
-    numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
-    monkeypatch.setattr(numba_cpu, "choose_for_series", lambda *_, **__: make)
-    structure = grid(20)
-    generator = torch.Generator().manual_seed(1)
-    values = structure.symmetric(torch.rand(structure.num_slots, generator=generator)).double() / 4
-    x = torch.randn(400, 20, generator=generator).double()
-    coefficients = torch.rand(9, 2, 1, generator=generator).double()
-    results = []
-    for module in (numba_cpu, pytest.importorskip("jsem_pyg.kernels.chebyshev.reference")):
-        leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
-        out = module.SparseOperator(structure.csr, leaves[0]).series(*leaves[1:])
-        (out * torch.arange(out.numel()).view_as(out).sin()).sum().backward()
-        both = structure.symmetric(leaves[0].grad)
-        results.append([out.detach(), both, leaves[1].grad, leaves[2].grad])
-    for found, wanted in zip(*results, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)

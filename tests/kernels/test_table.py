@@ -28,13 +28,6 @@ def test_auto_takes_the_first_that_can_run_and_the_fallback_elsewhere():
     assert own.find("slow", CPU).__name__ == "math"
 
 
-def test_auto_is_the_same_at_every_call():
-    families = [each for each in vars(table).values() if isinstance(each, KernelFamily)]
-    compiled = [each for each in families if "numba" in each.backends]
-    assert compiled
-    assert [each.choose("auto", CPU) for each in 2 * compiled] == ["numba"] * 2 * len(compiled)
-
-
 def test_auto_knows_only_backends_of_its_family():
     families = [each for each in vars(table).values() if isinstance(each, KernelFamily)]
     for each in families:
@@ -98,16 +91,3 @@ def test_a_backend_from_outside_is_an_entry(monkeypatch):
             results.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize(
-    ("documented", "family"),
-    [
-        (heat_diffusion, CHEBYSHEV),
-        (nn.AnisotropicDiffusion, CHEBYSHEV),
-        (nn.HypergraphDiffusion, CHEBYSHEV),
-    ],
-)
-def test_docstrings_list_the_backends(documented, family):
-    assert "{backends}" not in documented.__doc__
-    assert family.describe() in documented.__doc__

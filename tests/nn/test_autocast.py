@@ -78,21 +78,6 @@ def test_only_the_linear_map_loses_precision(backend, width, t):
         torch.testing.assert_close(actual, full, rtol=5e-2, atol=5e-2)
 
 
-@pytest.mark.slow
-def test_a_compiled_layer_does_the_same():
-    data, conv = make_data(), bend(AnisotropicChebConv(CHANNELS, 12, t=[0.5, 2.0]))
-    compiled = torch.compile(conv, fullgraph=True, backend="aot_eager")
-    results = []
-    for run in (conv, compiled):
-        with autocast():
-            out = call(run, data)
-        gradients = torch.autograd.grad(out.float().sin().sum(), list(conv.parameters()))
-        results.append([out, *gradients])
-    for actual, wanted in zip(*results, strict=True):
-        assert actual.dtype == wanted.dtype
-        torch.testing.assert_close(actual, wanted, rtol=1e-2, atol=1e-2)
-
-
 def test_conductances_of_nodes_take_the_features_that_maps_return():
     data = make_data()
     conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance(CHANNELS))

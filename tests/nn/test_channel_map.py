@@ -8,7 +8,6 @@ import torch
 from hypergraph_cases import case
 from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, make_data
 from torch.nn.utils import parametrizations, prune
-from torch_geometric.nn.dense.linear import Linear
 
 from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
@@ -104,22 +103,6 @@ def test_what_is_put_on_the_map_takes_effect(adapter, make, width, t):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [on_graph, on_hypergraph])
-@pytest.mark.parametrize("width", [NARROW, WIDE])
-@pytest.mark.parametrize("t", SCALES)
-def test_hooks_are_called_once(t, width, make):
-    (conv, edges, _, x), calls, of_all = make(width, t), [], []
-    conv.lin.register_forward_hook(lambda *_: calls.append("after"))
-    conv.lin.register_forward_pre_hook(lambda *_: calls.append("before"))
-    handle = torch.nn.modules.module.register_module_forward_hook(
-        lambda module, args, out: of_all.append(module)
-    )
-    conv(x, *edges)
-    handle.remove()
-    assert calls == ["before", "after"]
-    assert of_all.count(conv.lin) == 1
-
-
 class TwiceAsWide(AnisotropicChebConv):
     """One that maps after the diffusion."""
 
@@ -192,7 +175,3 @@ def test_lazy_in_channels(make, t):
 def test_channels_of_a_bipartite_graph_are_refused(conv):
     with pytest.raises(ValueError, match="'in_channels' to be an integer.*bipartite"):
         conv((16, 16), 8)
-
-
-def test_the_map_is_one_of_pyg():
-    assert type(AnisotropicChebConv(4, 2).lin) is Linear

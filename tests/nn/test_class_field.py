@@ -80,14 +80,6 @@ def test_points_have_the_same_alone_and_among_others(trained):
         assert torch.equal(field.at(*(of[each : each + 1] for of in new)), together[each, None])
 
 
-def test_certain_classes_of_nodes_reach_new_points(trained):
-    model, data, field, x_new, neighbor, weight = trained
-    graph = prepare_graph(data)
-    certain = torch.eye(NUM_CLASSES)[torch.full((data.num_nodes,), 1)]
-    told = ClassField(model, certain, graph.structure, graph.edge_weight)
-    assert (told.at(x_new, neighbor, weight)[:, 1] > field.at(x_new, neighbor, weight)[:, 1]).all()
-
-
 def test_a_model_in_training_mode_keeps_its_means(trained):
     model, data, *_ = trained
     graph = prepare_graph(data)

@@ -12,7 +12,6 @@ from torch.autograd import forward_ad
 
 from jsem_pyg.diffusion import (
     heat_diffusion,
-    heat_kernel_columns,
     hypergraph_diffusion,
     simplicial_diffusion,
 )
@@ -86,17 +85,6 @@ def test_inductor():
     assert_same(results(whole(layer, "inductor"), data), results(layer, data))
 
 
-@pytest.mark.slow
-def test_batches_and_half_precision():
-    layer, data = bend(AnisotropicDiffusion(t=[0.5, 2.0])), make_data()
-    data.x = torch.randn(2, 3, NUM_NODES, CHANNELS)
-    assert_same(results(whole(layer), data), results(layer, data))
-    data.x = data.x.bfloat16()
-    out = whole(layer)(data.x, data.edge_index)
-    assert out.dtype == torch.bfloat16
-    assert torch.equal(out, layer(data.x, data.edge_index))
-
-
 def test_training_compiles_once_and_follows_the_eager_path(monkeypatch):
     data, losses = make_data(seed=7), []
     made, build = [], GraphStructure._build
@@ -161,21 +149,6 @@ def test_another_graph_of_the_same_size_is_seen(in_place):
     assert not torch.allclose(call(compiled, data), before)
 
 
-@pytest.mark.slow
-def test_a_graph_that_compiled_code_makes():
-    data, layer = make_data(), AnisotropicDiffusion()
-
-    def flipped(x, edge_index, offset):
-        return layer(x, (edge_index + offset) % NUM_NODES)
-
-    compiled = whole(flipped)
-    for offset in range(3):
-        shift = torch.tensor(offset)
-        assert_same(
-            [compiled(data.x, data.edge_index, shift)], [flipped(data.x, data.edge_index, shift)]
-        )
-
-
 def test_bad_input_is_named():
     data = make_data()
     x, edge_index, weight, attr = data.x, data.edge_index, data.edge_weight, data.edge_attr
@@ -216,17 +189,6 @@ def test_heat_diffusion(normalization, prepared):
     assert_same(*gradients)
 
 
-def test_columns_of_the_kernel():
-    data = make_data()
-    weight = data.edge_weight.requires_grad_()
-    options = {"num_nodes": NUM_NODES, "t": torch.tensor([0.5, 2.0])}
-    given, compiled = (data.edge_index, torch.tensor([3, 0]), weight), whole(heat_kernel_columns)
-    columns = [run(*given, **options) for run in (compiled, heat_kernel_columns)]
-    assert_same(*([out, *torch.autograd.grad(out.cos().sum(), weight)] for out in columns))
-    with pytest.raises(RuntimeError, match="Expected 'nodes' in"):
-        compiled(data.edge_index, torch.tensor([3, -1]), weight, **options)
-
-
 def test_a_number_as_time_may_change():
     data, counter = make_data(), CompileCounterWithBackend("aot_eager")
     compiled = whole(heat_diffusion, counter)
@@ -265,13 +227,6 @@ def test_a_sparse_tensor():
     assert_same([actual], [layer(data.x, adj, edge_attr=data.edge_attr)])
 
 
-@pytest.mark.slow  # tracing stops at every hook of message passing
-def test_the_watched_path_is_not_compiled_whole_but_agrees():
-    layer, data = bend(AnisotropicDiffusion(fuse=False, degree=2)), make_data()
-    compiled = torch.compile(layer, backend="eager")
-    assert_same([call(compiled, data)], [call(layer, data)])
-
-
 @pytest.mark.parametrize(
     ("differentiable", "keep", "backend"),
     [
@@ -286,15 +241,6 @@ def test_the_op_is_registered_properly(differentiable, keep, backend):
     source, target = data.edge_index
     options = (None, 1e-6, "sym", backend, 1.0, keep)
     torch.library.opcheck(heat_diffusion_op, (x, t, weight, None, None, target, source, *options))
-
-
-@pytest.mark.parametrize(
-    ("t", "learn_t"), [(1e-9, True), *night((1e-9, False), (1e-3, True), (0.3, True))]
-)
-def test_short_times_have_as_many_terms_in_both_passes(t, learn_t):
-    data = make_data()
-    layer = bend(AnisotropicDiffusion(t=t, learn_t=learn_t, backend="torch"))
-    assert_same(results(whole(layer), data), results(layer, data))
 
 
 EAGER = {

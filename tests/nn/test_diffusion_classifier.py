@@ -1,14 +1,13 @@
 import copy
-import io
 
 import pytest
 import torch
 from layer_cases import CHANNELS, NUM_NODES, make_data
-from tiny_graphs import ring, two_parts, undirected
+from tiny_graphs import ring, two_parts
 from torch_geometric.data import Batch
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AgreementConductance, DiffusionClassifier
+from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.testing import assert_permutation_equivariant
 
 
@@ -90,17 +89,6 @@ def test_gradients_are_finite_differences(balance):
     assert torch.autograd.gradcheck(call, inputs, fast_mode=True)
 
 
-def test_a_node_without_edges_keeps_what_its_features_say():
-    edge_index, _ = ring(4)
-    model = make_model(balance=0.0)
-    x = torch.randn(6, CHANNELS)
-    p, q = model(x, edge_index), model.classify(x)
-    torch.testing.assert_close(p[4:], q[4:])
-    assert not torch.allclose(p[:4], q[:4], atol=1e-3)
-    none = torch.empty(2, 0, dtype=torch.int64)
-    torch.testing.assert_close(model(x, none), q)
-
-
 def test_balance_draws_classes_towards_equal_size():
     data, spread = make_data(), []
     for balance in (0.0, 0.5, 1.0):
@@ -119,17 +107,6 @@ def test_a_common_factor_of_scores_cancels(factor):
     expected = model.diffuse(q, data.edge_index, data.edge_weight)
     actual = model.diffuse(factor * q, data.edge_index, data.edge_weight)
     torch.testing.assert_close(actual, expected)
-
-
-def test_sparse_adjacencies():
-    data, model = make_data(), make_model()
-    x, weight, size = data.x, data.edge_weight, (NUM_NODES, NUM_NODES)
-    expected = model(x, data.edge_index, weight)
-    csr = torch.sparse_coo_tensor(data.edge_index, weight, size).to_sparse_csr()
-    torch.testing.assert_close(model(x, csr), expected, rtol=1e-5, atol=1e-5)
-    torch_sparse = pytest.importorskip("torch_sparse")
-    adj = torch_sparse.SparseTensor.from_edge_index(data.edge_index, weight, sparse_sizes=size)
-    torch.testing.assert_close(model(x, adj), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_one_time_for_both_diffusions():
@@ -219,34 +196,6 @@ def test_both_diffusions_share_one_prepared_graph_which_is_remembered():
     assert seen[-1] is seen[-2] is own
 
 
-def test_a_graph_that_changes_is_prepared_anew():
-    model, x = make_model(), torch.randn(6, CHANNELS)
-    edge_index = two_parts()[0]
-    first = model(x, edge_index)
-    edge_index.copy_(undirected([(0, 3), (1, 4), (2, 5), (0, 1), (1, 2), (3, 4)], 6)[0])
-    second = model(x, edge_index)
-    torch.testing.assert_close(second, model(x, edge_index.clone()))
-    assert not torch.allclose(first, second, atol=1e-3)
-    more = model(torch.cat([x, x[:1]]), edge_index)  # a node without edges
-    assert more.shape == (7, 3)
-    edge_index.data = two_parts()[0]  # without a new version
-    torch.testing.assert_close(model(x, edge_index), first)
-
-
-def test_copies_and_files_go_without_the_graph():
-    data, model = make_data(), make_model()
-    empty, full = io.BytesIO(), io.BytesIO()
-    torch.save(model, empty)
-    expected = model.eval()(data.x, data.edge_index, data.edge_weight)
-    torch.save(model, full)
-    assert abs(len(full.getvalue()) - len(empty.getvalue())) < 200
-    seen = watch_graphs(model)
-    copied = copy.deepcopy(model)
-    torch.testing.assert_close(copied(data.x, data.edge_index, data.edge_weight), expected)
-    model(data.x, data.edge_index, data.edge_weight)
-    assert seen[-1] is not seen[0]
-
-
 def test_the_number_of_classes_may_come_later():
     data, model = make_data(), DiffusionClassifier(CHANNELS, t=2.0).double()
     parameters = list(model.parameters())
@@ -264,20 +213,6 @@ def test_the_number_of_classes_may_come_later():
         model.set_num_classes(4)
 
 
-def test_a_number_of_classes_that_was_interrupted_is_set_anew(monkeypatch):
-    def interrupt(self):
-        raise KeyboardInterrupt
-
-    model = make_model(None)
-    with monkeypatch.context() as patched:
-        patched.setattr(type(model.lin), "reset_parameters", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            model.set_num_classes(3)
-    assert model.num_classes is None
-    model.set_num_classes(3)
-    assert (model.lin.weight != 0).all()
-
-
 def test_weights_bring_the_number_of_classes():
     data, trained = make_data(), make_model()
     trained(data.x, data.edge_index)
@@ -290,27 +225,6 @@ def test_weights_bring_the_number_of_classes():
     assert unknown.num_classes is None
     with pytest.raises(RuntimeError, match="size mismatch for lin.weight"):
         make_model(4).load_state_dict(trained.state_dict())
-
-
-def test_other_parameters_for_one_call_leave_no_trace():
-    model, data = make_model().eval(), make_data()
-    before = model(data.x, data.edge_index)
-    other = {name: each.detach() + 0.5 for name, each in model.named_parameters()}
-    actual = torch.func.functional_call(model, other, (data.x, data.edge_index))
-    assert isinstance(model.isotropic.time.raw, torch.nn.Parameter)
-    assert torch.equal(model(data.x, data.edge_index), before)
-    model.load_state_dict({**model.state_dict(), **other})
-    assert torch.equal(model(data.x, data.edge_index), actual)
-
-
-def test_conductances_are_those_of_the_second_diffusion():
-    data, model = make_data(), trained_model()
-    arguments = (data.x, data.edge_index, data.edge_weight)
-    seen = []
-    model.anisotropic.register_forward_pre_hook(lambda layer, args: seen.append(args[0]))
-    model(*arguments)
-    expected = AgreementConductance()(seen[0], data.edge_index)
-    torch.testing.assert_close(model.conductances(*arguments), expected)
 
 
 class OfEdges(torch.nn.Module):

@@ -21,22 +21,6 @@ def test_times_that_are_read_as_they_were_keep_their_digits():
     assert repr(time) == "DiffusionTime(0.3)"
 
 
-def test_shapes():
-    assert DiffusionTime(2.0)().shape == ()
-    assert DiffusionTime([2.0, 3.0])().shape == (2,)
-    assert DiffusionTime(torch.ones(4))().shape == (4,)
-    assert DiffusionTime(torch.ones(2, 4))().shape == (2, 4)
-    assert (DiffusionTime([2.0, 3.0]).num_scales, DiffusionTime(2.0).num_scales) == (2, 1)
-    assert DiffusionTime(torch.ones(4)).num_channels is None
-    assert DiffusionTime(torch.ones(1, 4)).num_channels == 4
-    assert DiffusionTime([2.0, 3.0]).num_channels is None
-
-
-def test_learn_is_a_choice():
-    assert DiffusionTime(1.0)().requires_grad
-    assert not DiffusionTime(1.0, learn=False)().requires_grad
-
-
 @pytest.mark.parametrize("t", [0.0, -1.0, float("nan"), [1.0, float("inf")]])
 def test_what_is_not_positive_is_refused(t):
     with pytest.raises(ValueError, match="'t' to be positive and finite"):

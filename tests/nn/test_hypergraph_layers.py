@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from hypergraph_cases import CASES, IDS, exact, random_hypergraph
+from hypergraph_cases import CASES, exact, random_hypergraph
 from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
 from jsem_pyg.diffusion import hypergraph_diffusion
 from jsem_pyg.graph import HypergraphStructure
-from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion, MLPConductance, SigmoidConductance
+from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
 INDEX = CASES["random"][0]
@@ -54,12 +54,6 @@ def test_diffuses_with_the_product_of_all_weights(normalization):
     torch.testing.assert_close(layer(x, index, weight), expected)
     plain = hypergraph_diffusion(x, index, t=2.0, normalization=normalization)
     assert not torch.allclose(expected, plain, atol=1e-2)
-
-
-def test_a_new_layer_weighs_all_hyperedges_alike():
-    x, index, _ = make_inputs()
-    layer = HypergraphDiffusion(num_hyperedges=NUM_HYPEREDGES, t=2.0)
-    torch.testing.assert_close(layer(x, index), hypergraph_diffusion(x, index, t=2.0))
 
 
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
@@ -112,36 +106,11 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
     torch.testing.assert_close(layer(batch.x, batch, given), by_hand, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
-def test_awkward_hypergraphs_leave_everything_finite(name, method):
-    index, num_nodes, count = CASES[name]
-    options = {"num_hyperedges": count or None, "method": method}
-    for layer in (HypergraphDiffusion(**options), HypergraphChebConv(3, 4, **options)):
-        x = torch.randn(2, num_nodes, 3, requires_grad=True)
-        out = layer(x, index, num_hyperedges=count)
-        out.square().sum().backward()
-        assert out.isfinite().all()
-        assert x.grad.isfinite().all()
-        for parameter in layer.parameters():
-            assert parameter.grad is None or parameter.grad.isfinite().all()
-        if type(layer) is HypergraphDiffusion:
-            alone = torch.ones(num_nodes).index_fill(0, index[0], 0).bool()
-            assert torch.equal(out[:, alone], x[:, alone])
-
-
 def test_weights_say_how_many_hyperedges_there_are():
     x, index, weight = make_inputs()
     more = torch.cat([weight, torch.ones(2)])  # of which the last have no members
     for layer in (HypergraphDiffusion(), HypergraphDiffusion(num_hyperedges=len(more))):
         torch.testing.assert_close(layer(x, index, more), layer(x, index, more, len(more)))
-
-
-def test_every_parameter_learns():
-    for layer in make_layers(t=[0.5, 2.0]):
-        layer(*make_inputs(2)).square().sum().backward()
-        for name, parameter in layer.named_parameters():
-            assert parameter.grad.abs().max() > 0, name
 
 
 def test_the_structure_is_prepared_once_and_a_prepared_one_gives_the_same(monkeypatch):
@@ -158,19 +127,6 @@ def test_the_structure_is_prepared_once_and_a_prepared_one_gives_the_same(monkey
     assert len(made) == 2
 
 
-@pytest.mark.parametrize("conductance", [SigmoidConductance(2), MLPConductance(2)])
-def test_weights_that_a_conductance_makes_of_features(conductance):
-    x, index, _ = make_inputs()
-    for each in conductance.parameters():
-        torch.nn.init.normal_(each)
-    attr = torch.randn(NUM_HYPEREDGES, 2, generator=torch.Generator().manual_seed(1))
-    weight = conductance(attr)
-    out = HypergraphDiffusion(t=2.0)(x, index, weight)
-    torch.testing.assert_close(out, exact(x.double(), index, weight.double(), 2.0).float())
-    out.square().sum().backward()
-    assert all(each.grad.abs().max() > 0 for each in conductance.parameters())
-
-
 def test_bad_calls_are_refused():
     x, index, _ = make_inputs()
     full, plain = make_layers()[0], HypergraphDiffusion()
@@ -181,16 +137,3 @@ def test_bad_calls_are_refused():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
-
-
-@pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
-def test_every_backend_runs_and_incidences_are_refused_where_there_are_none(backend):
-    x, index, weight = make_inputs()
-    expected = HypergraphDiffusion(t=2.0)(x, index, weight)
-    for method in ("dense", "csr", "incidence"):
-        if method == "incidence" and backend == "numba":
-            with pytest.raises(ValueError, match="'backend' to be 'auto', 'reference', 'torch' w"):
-                HypergraphDiffusion(method=method, backend=backend)
-        else:
-            layer = HypergraphDiffusion(t=2.0, method=method, backend=backend)
-            torch.testing.assert_close(layer(x, index, weight), expected)

@@ -13,7 +13,6 @@ from jsem_pyg.diffusion.filters import (
     FilterBank,
     Heat,
     Learned,
-    LowPass,
     PersonalizedPageRank,
     Resolvent,
 )
@@ -43,18 +42,6 @@ def dense_of(layer, data, of=None):
     value, vector = torch.linalg.eig(laplacian)
     f = (layer.filter if of is None else of).response(value.real.clamp_min(0)).detach()
     return (vector * f.to(vector)).matmul(torch.linalg.inv(vector)).real @ data.x.double()
-
-
-@pytest.mark.parametrize("normalization", ["sym", "rw"])
-@pytest.mark.parametrize("fuse", [True, False])
-@pytest.mark.parametrize("make", [learned, lambda: PersonalizedPageRank(0.2), lambda: LowPass(0.7)])
-def test_a_layer_filters_by_its_dense_laplacian(normalization, fuse, make):
-    data = make_data()
-    layer = bend(
-        AnisotropicDiffusion(normalization=normalization, tol=1e-7, fuse=fuse, filter=make())
-    )
-    out, expected = call(layer, data), dense_of(layer, data)
-    torch.testing.assert_close(out.double(), expected, atol=2e-5, rtol=0)
 
 
 def test_gradients_of_filter_conductance_and_signal():
@@ -151,42 +138,6 @@ def test_filters_of_the_hodge_laplacian(triangles):
 
 def mass():
     return torch.linspace(0.2, 3.0, NUM_NODES)
-
-
-@pytest.mark.parametrize("fuse", [True, False])
-def test_masses_against_dense(fuse):
-    data, m = make_data(), mass()
-    layer = bend(AnisotropicDiffusion(t=0.7, normalization=None, fuse=fuse, tol=1e-7))
-    out = layer(data.x, data.edge_index, data.edge_weight, data.edge_attr, node_mass=m)
-    weight = (data.edge_weight * layer.conductance(data.edge_attr)).double()
-    laplacian = dense_laplacian(data.edge_index, weight, NUM_NODES, None) / m.double()[:, None]
-    expected = torch.matrix_exp(-0.7 * laplacian) @ data.x.double()
-    torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=0)
-    # Without masses the remembered operator of the same graph is another one.
-    plain = AnisotropicDiffusion(edge_dim=0, t=0.7, normalization=None)
-    without = plain(data.x, data.edge_index, data.edge_weight)
-    heavy = plain(data.x, data.edge_index, data.edge_weight, node_mass=m)
-    assert (without - heavy).abs().max() > 1e-2
-    assert torch.equal(without, plain(data.x, data.edge_index, data.edge_weight))
-
-
-def test_gradients_in_masses_and_stacked_masses():
-    data = make_data().apply(lambda v: v.double() if v.is_floating_point() else v)
-    conv = AnisotropicChebConv(
-        CHANNELS, 2, edge_dim=0, normalization=None, filter=Resolvent(0.3), tol=1e-11
-    ).double()
-    m = mass().double().requires_grad_()
-    call = lambda m: conv(data.x, data.edge_index, data.edge_weight, None, m)  # noqa: E731
-    assert torch.autograd.gradcheck(call, (m,), fast_mode=True, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_compiled_layers_filter_as_eager_ones():
-    data = make_data()
-    layer = AnisotropicDiffusion(edge_dim=0, filter=learned(), tol=1e-7)
-    compiled = torch.compile(layer, backend="eager")
-    given = (data.x, data.edge_index, data.edge_weight)
-    torch.testing.assert_close(compiled(*given), layer(*given))
 
 
 def test_what_is_refused():

@@ -9,11 +9,11 @@ from torch_geometric import EdgeIndex
 from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
-from torch_geometric.nn import HeteroConv, summary, to_hetero
+from torch_geometric.nn import HeteroConv, to_hetero
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 
 class Softmin(torch.nn.Module):
@@ -91,15 +91,6 @@ def test_edge_index(name, monkeypatch):
     )
     monkeypatch.setattr(GraphStructure, "_build", None)
     call(layer, data)  # the last graph is remembered
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", EDGE_INDICES)
-def test_edge_index_in_compiled_code(name):
-    plain, data = make_data(), with_edge_index(name)
-    compiled = torch.compile(heat_diffusion, backend="eager", fullgraph=True)
-    expected = heat_diffusion(plain.x, plain.edge_index, plain.edge_weight)
-    torch.testing.assert_close(compiled(data.x, data.edge_index, data.edge_weight), expected)
 
 
 def test_edge_index_knows_of_isolated_nodes_at_the_end():
@@ -181,17 +172,6 @@ class Net(torch.nn.Module):
     def forward(self, x, edge_index):
         x = self.first(self.diffusion(x, edge_index), edge_index).relu()
         return self.second(x, edge_index)
-
-
-def test_summary():
-    pytest.importorskip("tabulate")  # of which PyG makes the table
-    data, model = make_data(), Net()
-    model(data.x, data.edge_index)
-    table = summary(model, data.x, data.edge_index)
-    for name in ("AnisotropicDiffusion", "AnisotropicChebConv", f"[{NUM_NODES}, 3]"):
-        assert name in table
-    hypergraph = HypergraphChebConv(CHANNELS, 2)
-    assert "HypergraphChebConv" in summary(hypergraph, data.x, torch.tensor([[0, 1], [0, 0]]))
 
 
 def test_an_explainer_finds_the_edges_that_matter():

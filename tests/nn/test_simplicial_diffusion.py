@@ -1,9 +1,7 @@
 import pytest
 import torch
 from simplicial_cases import CASES, IDS, cliques, dense_parts, exact, once, signal, weights
-from torch_geometric.data import Batch, Data
 
-from jsem_pyg.diffusion import simplicial_diffusion
 from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import SimplicialDiffusion
 
@@ -35,22 +33,6 @@ def test_weights_and_given_triangles(how):
     torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
 
 
-def test_scales_lie_side_by_side():
-    edge_index, _ = CASES["random"]
-    x = signal(edge_index, dtype=torch.float32)
-    layer = SimplicialDiffusion(t=[0.5, 3.0], t_up=[1.0, 2.0])
-    out = layer(x, edge_index)
-    assert out.shape == (x.size(0), 6)
-    for s, times in enumerate([(0.5, 1.0), (3.0, 2.0)]):
-        expected = simplicial_diffusion(x, edge_index, t=times[0], t_up=times[1])
-        torch.testing.assert_close(out[:, 3 * s : 3 * s + 3], expected, rtol=1e-5, atol=1e-5)
-    channels = SimplicialDiffusion(t=torch.tensor([[0.5, 1.0, 2.0]]))
-    for c, t in enumerate((0.5, 1.0, 2.0)):
-        expected = simplicial_diffusion(x[:, c : c + 1], edge_index, t=t)
-        out = channels(x, edge_index)[:, c : c + 1]
-        torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["random", "ring, no triangle", "no edges"])
 def test_every_parameter_receives_a_gradient(name):
     edge_index, _ = CASES[name]
@@ -62,19 +44,6 @@ def test_every_parameter_receives_a_gradient(name):
     assert name != "random" or all(parameter.grad != 0 for parameter in layer.parameters())
     fixed = SimplicialDiffusion(t=0.7, learn_t=False)
     assert not any(parameter.requires_grad for parameter in fixed.parameters())
-
-
-def test_a_batch_of_pyg_is_the_graphs_apart():
-    layer = SimplicialDiffusion(t=0.7, t_up=1.2, **TIGHT).double()
-    graphs, apart = [], []
-    for seed, name in enumerate(["random", "one triangle", "ring, no triangle", "complete"]):
-        edge_index, num_nodes = CASES[name]
-        x, face = signal(edge_index, seed=seed), cliques(edge_index)[:, ::2]
-        graphs.append(Data(edge_index=edge_index, edge_attr=x, face=face, num_nodes=num_nodes))
-        apart.append(layer(x, edge_index, face))
-    batch = Batch.from_data_list(graphs)
-    out = layer(batch.edge_attr, batch.edge_index, batch.face)
-    torch.testing.assert_close(out, torch.cat(apart), rtol=1e-11, atol=1e-11)
 
 
 def test_stacks_with_odd_maps_and_stays_a_flow():

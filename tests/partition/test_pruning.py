@@ -2,7 +2,7 @@ import pytest
 import torch
 from dense import dense_laplacian
 from partition.pruning_cases import faint_graph, pairs
-from tiny_graphs import empty, ring, star, triangle_with_tail, two_parts, undirected
+from tiny_graphs import ring, star, triangle_with_tail, undirected
 from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
@@ -36,15 +36,6 @@ def test_an_edge_goes_if_both_directions_are_below_the_threshold():
     assert prune_edges(graph(ring(3)), h, 0.011, max_share=1).num_dropped == 2
     h[1] = 0.5
     assert prune_edges(graph(ring(3)), h, 0.011, max_share=1).num_dropped == 0
-
-
-def test_one_open_layer_keeps_an_edge():
-    closed, other = both([0.9, 0.9, 0.001]), both([0.9, 0.9, 0.6])
-    dropped = [
-        prune_edges(graph(ring(3)), torch.stack(each, 1), max_share=1.0).num_dropped
-        for each in ([closed, closed], [closed, other])
-    ]
-    assert dropped == [2, 0]
 
 
 def test_a_layer_in_which_an_edge_is_the_best_one_keeps_it():
@@ -118,28 +109,6 @@ def test_whatever_belongs_to_an_edge_goes_with_it():
     assert torch.equal(pruned.data.y, data.y)
     again = prune_edges(pruned.data, torch.full((6,), 0.9))
     assert again.data.num_edges == 6
-
-
-def test_a_bridge_may_go_and_part_the_graph():
-    edges = undirected([(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5), (2, 3)], 6)
-    pruned = prune_edges(graph(edges), both([*[0.9] * 6, 0.001]))
-    assert int(GraphStructure(pruned.data.edge_index, 6).component.max()) == 1
-
-
-@pytest.mark.parametrize("tiny", [empty(), undirected([], 3), two_parts(), ring(3)])
-def test_graphs_with_nothing_to_drop(tiny):
-    edge_index, num_nodes = tiny
-    data = Data(edge_index=edge_index, num_nodes=num_nodes)
-    pruned = prune_edges(data, torch.full((edge_index.size(1),), 0.5))
-    assert pruned.num_dropped == 0
-    assert torch.equal(pruned.data.edge_index, edge_index)
-
-
-def test_isolated_nodes_and_edges_without_weight():
-    data = graph(undirected([(0, 1), (1, 2), (2, 0)], 5), edge_weight=both([0.0, 0.0, 1.0]))
-    pruned = prune_edges(data, both([0.001, 0.001, 0.9]), max_share=1.0)
-    # Node 1 has two edges without weight, of which one stays.
-    assert pruned.num_dropped == 2
 
 
 @pytest.mark.parametrize("share", [0.01, 0.75])

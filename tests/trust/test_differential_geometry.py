@@ -1,6 +1,5 @@
 """Everything else that computes numbers of graphs, hypergraphs and points, against plain loops."""
 
-import math
 from itertools import combinations
 
 import pytest
@@ -13,9 +12,6 @@ from trust.draws import LAYOUTS, SEEDS, edge_lists, generator, hand_over, lay_ou
 from trust.oracle import distance, heat, hypergraph_heat
 from trust.settings import draws
 
-from jsem_pyg.curvature import (
-    forman_curvature,
-)
 from jsem_pyg.diffusion import hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.evaluation import dirichlet_energy, modularity, partition_scores
 from jsem_pyg.neighbors import knn_graph, knn_search
@@ -33,52 +29,6 @@ def simple_graphs(draw):
     form = draw(st.sampled_from(FORMS))
     given = hand_over(edge_index, None, num_nodes, form).given
     return given, edge_index, lay_out(weight, draw(st.sampled_from(LAYOUTS))), num_nodes
-
-
-def neighbours(edge_index, weight, num_nodes):
-    """A dict of weights for each node."""
-    found = [{} for _ in range(num_nodes)]
-    for i, j, w in zip(*edge_index.tolist(), weight.tolist(), strict=True):
-        found[i][j] = w
-    return found
-
-
-def curvature_of_edge(i, j, near, method):
-    """F of an edge, from the formulas in the docstring."""
-    common = set(near[i]) & set(near[j])
-    if method == "balanced":
-        low, high = sorted((len(near[i]), len(near[j])))
-        if low == 1:
-            return 0.0
-        squares, most = 0, 0
-        for a, b in ((i, j), (j, i)):
-            # The neighbours k of a that are no neighbours of b, on squares a - k - w - b.
-            ways = [
-                len((set(near[k]) & set(near[b])) - set(near[a]) - {a})
-                for k in set(near[a]) - set(near[b]) - {b}
-            ]
-            squares += sum(way > 0 for way in ways)
-            most = max([most, *ways])
-        curvature = 2 / low + 2 / high - 2 + 2 * len(common) / high + len(common) / low
-        return curvature + (squares / (most * high) if most else 0.0)
-    w = near[i][j]
-    skipped = common if method == "augmented" else set()
-    faces = w * w * len(common) if method == "augmented" else 0.0
-    others = [near[a][v] for a, b in ((i, j), (j, i)) for v in near[a] if v not in skipped | {b}]
-    return 2 + faces - sum(math.sqrt(w / other) for other in others)
-
-
-@draws(40)
-@given(simple_graphs(), st.sampled_from(["1d", "augmented", "balanced"]))
-def test_curvature(graph, method):
-    edges, edge_index, weight, num_nodes = graph
-    near = neighbours(edge_index, weight, num_nodes)
-    expected = torch.tensor(
-        [curvature_of_edge(i, j, near, method) for i, j in edge_index.T.tolist()],
-        dtype=torch.float64,
-    )
-    actual = forman_curvature(edges, weight, num_nodes, method)
-    torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-11)
 
 
 @draws(25)

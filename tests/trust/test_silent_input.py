@@ -4,14 +4,12 @@ import pytest
 import torch
 from hypergraph_cases import every
 from tiny_graphs import ring
-from torch import nn
 
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
-    AnisotropicDiffusion,
     DiffusionClassifier,
     HypergraphChebConv,
 )
@@ -79,36 +77,6 @@ class TestChannels:
         with torch.autocast("cpu", torch.bfloat16):
             for dtype in (torch.float32, torch.bfloat16):
                 assert conv(torch.randn(N, 4).to(dtype), edges).isfinite().all()
-
-
-class Returning(nn.Module):
-    """A conductance that returns whatever it is told."""
-
-    def __init__(self, what):
-        super().__init__()
-        self.what = what
-
-    def forward(self, edge_attr):
-        return self.what(edge_attr)
-
-
-@pytest.mark.parametrize(
-    "what",
-    [
-        lambda attr: attr.squeeze(-1).tolist(),
-        lambda attr: None,
-        lambda attr: attr[:-1],
-        lambda attr: attr.repeat(1, 2),
-        lambda attr: attr.long(),
-        lambda attr: attr.sum(),
-        lambda attr: attr.to_sparse(),
-        lambda attr: attr.to(torch.float8_e4m3fn),
-    ],
-)
-def test_conductances_return_a_number_for_each_edge(what):
-    layer = AnisotropicDiffusion(conductance=Returning(what))
-    with pytest.raises((TypeError, ValueError), match="'conductance' to return"):
-        layer(torch.eye(N), EDGES, edge_attr=torch.ones(8, 1))
 
 
 def test_a_refused_graph_leaves_no_trace_in_the_running_means():

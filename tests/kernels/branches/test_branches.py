@@ -1,11 +1,9 @@
 """The comparison of branches: compiled as by definition, and its sums as counted by hand."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from kernels.branches import definition
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 
 from jsem_pyg.kernels.branches import numba_cpu
 from jsem_pyg.kernels.branches.graph import Kinds, Pairs, Rates, read_neighbours
@@ -103,12 +101,3 @@ def test_an_edge_names_the_place_of_its_other_end():
     row = np.repeat(np.arange(6), np.diff(neighbours.indptr))
     back = neighbours.indptr[neighbours.node] + neighbours.back
     np.testing.assert_array_equal(neighbours.node[back], row)
-
-
-def test_neighbours_are_read_in_any_order():
-    matrix = graph(TREE, 6)
-    back = np.concatenate([np.arange(*ends)[::-1] for ends in pairwise(matrix.indptr)])
-    shuffled = csr_array((matrix.data[back], matrix.indices[back], matrix.indptr), matrix.shape)
-    assert not np.array_equal(shuffled.indices, matrix.indices)
-    for one, other in zip(read_neighbours(shuffled), read_neighbours(matrix), strict=True):
-        np.testing.assert_array_equal(one, other)

@@ -62,21 +62,6 @@ def test_backends_agree_with_the_definition(backend, name):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", GRAPHS)
-def test_slots_know_their_edges_and_their_reverses(backend, name):
-    edge_index, num_nodes = GRAPHS[name]
-    for row, col in orders(edge_index):
-        csr, reverse, order, slot = EDGES.find(backend, CPU).sort_edges(row, col, num_nodes)
-        assert torch.equal(csr.row[reverse], csr.col)
-        assert torch.equal(csr.col[reverse], csr.row)
-        if slot is None:
-            order = torch.arange(row.numel()) if order is None else order
-            slot = order.long().argsort()
-        assert torch.equal(csr.row[slot].long(), row)
-        assert torch.equal(csr.col[slot].long(), col)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("extra", [False, True])  # whether the graph is unsorted beside
 @pytest.mark.parametrize(
     "edges",

@@ -1,7 +1,6 @@
 """Every backend against the definition in dense float64; Triton's cases are in a file of theirs."""
 
 import math
-from importlib import import_module
 
 import pytest
 import torch
@@ -19,12 +18,6 @@ NAMES = [name for name in ("torch", "numba") if SINKHORN.can_run(name, CPU)]
 @pytest.fixture(params=NAMES)
 def module(request):
     return SINKHORN.find(request.param, CPU)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("scale", [0.1, 30.0, 1e4])
-def test_scores_of_any_size(module, dtype, scale):
-    check(module, problem(37, 530, 5, 4, dtype, scale, empty=0.1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -114,11 +107,6 @@ def test_sums_over_many_columns_keep_their_digits(module):
     assert float(result.column_mass.sum()) == pytest.approx(4, rel=1e-5)
 
 
-def test_gradients_stay_outside(module):
-    case = [each.requires_grad_() for each in problem(5, 6, 2, 2)]
-    assert not any(each.requires_grad for each in module.sinkhorn_pass(*case))
-
-
 def test_the_definition_takes_batches():
     cases = [problem(6, 9, 3, 2, seed=seed) for seed in range(3)]
     u, v, g, log2_p, y = (torch.stack(parts) for parts in zip(*cases, strict=True))
@@ -138,15 +126,3 @@ def test_what_does_not_fit_is_refused():
             module.sinkhorn_pass(*case._replace(**{name: other}))
     with pytest.raises(ValueError, match="tensors of one type .*float32 on cpu, torch.float64"):
         module.sinkhorn_pass(*case._replace(y=case.y.float()))
-
-
-def test_the_definition_goes_by_tiles(monkeypatch):
-    case = problem(30, 40, 3, 2)
-    monkeypatch.setattr(torch_rows, "_TILE", 300)
-    check(torch_rows, case)
-
-
-def test_the_table_prefers_what_is_fast():
-    assert SINKHORN.choose("auto", CPU) == NAMES[-1]
-    for name in NAMES:
-        assert import_module(SINKHORN.backends[name].module).sinkhorn_pass

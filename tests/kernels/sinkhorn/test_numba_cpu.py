@@ -7,7 +7,7 @@ numba_cpu = pytest.importorskip("jsem_pyg.kernels.sinkhorn.numba_cpu", exc_type=
 
 from kernels.sinkhorn.cases import DTYPES, check, problem  # noqa: E402
 
-from jsem_pyg.kernels.sinkhorn import numba_fused, vectors  # noqa: E402
+from jsem_pyg.kernels.sinkhorn import numba_fused  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -46,11 +46,3 @@ def test_what_is_skipped_is_zero():
     case = problem(20, 600, 2, 3, torch.float32, scale=2.0)
     case.g[256:] = case.g[256:] - 2 * numba_fused._SKIPPED
     assert not check(numba_cpu, case).column_mass[256:].any()
-
-
-@pytest.mark.parametrize(("degree", "error"), [(6, 6e-9), (11, 2e-15)])
-def test_the_polynomial_is_the_exponential(degree, error):
-    coefficients = torch.tensor(vectors._exp2_polynomial(degree), dtype=torch.float64)
-    x = torch.linspace(-0.5, 0.5, 1001, dtype=torch.float64)
-    value = (x[:, None] ** torch.arange(degree + 1) * coefficients).sum(1)
-    torch.testing.assert_close(value, x.exp2(), rtol=error, atol=0)

@@ -17,15 +17,12 @@ from jsem_pyg.partition import (
     DistributedGraph,
     distribute,
     load_part,
-    recursive_partition,
     save_parts,
 )
 from jsem_pyg.partition.processes import saved_parts
-from jsem_pyg.partition.processes.distribute import _agree_on_partition
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
-from jsem_pyg.training.run import Run
 
 
 def whole():
@@ -139,17 +136,6 @@ def test_what_needs_the_whole_graph_is_refused():
         heat_diffusion(x, part, backend="numba")
 
 
-def test_a_part_moves_with_its_data():
-    part = distribute(whole())
-    moved = part.to("cpu")
-    assert moved.data.edge_index is moved
-    assert part.data.edge_index is part
-    assert torch.equal(moved.row, part.row)
-    torch.testing.assert_close(
-        heat_diffusion(moved.data.x, moved), heat_diffusion(part.data.x, part)
-    )
-
-
 def test_parts_are_written_whole_or_not_at_all(tmp_path):
     data, partition = whole(), even(40, 1)
     with pytest.raises(FileNotFoundError, match=r"without 'parts.json'"):
@@ -210,30 +196,3 @@ def test_features_are_read_from_a_file(tmp_path):
             load_part(tmp_path, wrong)
     with pytest.raises(TypeError, match="'x' to be a .npy file"):
         load_part(tmp_path, data.x)
-
-
-def test_a_partition_is_made_where_none_is_given():
-    data = whole()
-    part = distribute(data)
-    assert torch.equal(part.nodes, recursive_partition(data.edge_index, 1, num_nodes=40).order)
-
-
-def test_others_take_the_partition_of_the_first_process():
-    structure = GraphStructure(whole().edge_index, 40)
-    first = recursive_partition(structure, 2)
-    sent = [first.order, first.ptr]
-
-    class Second(Quiet):
-        def from_first(self, values):
-            assert (values.dtype, values.shape) == (sent[0].dtype, sent[0].shape)
-            return sent.pop(0)
-
-    found = _agree_on_partition(structure, Second(1, 2))
-    assert torch.equal(found.order, first.order)
-    assert torch.equal(found.ptr, first.ptr)
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_the_first_process_alone_writes_and_shows(rank):
-    run = Run(*[None] * 5, ranks=SimpleNamespace(rank=rank))
-    assert run.is_first == (rank == 0)

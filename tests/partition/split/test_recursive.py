@@ -151,11 +151,3 @@ def test_what_is_refused(changes, message):
     given = {"edge_index": two_parts()[0], "num_parts": 2, "num_nodes": 6} | changes
     with pytest.raises(ValueError, match=message):
         recursive_partition(**given)
-
-
-@pytest.mark.skipif("metis" not in METHODS, reason="needs pymetis")
-@pytest.mark.parametrize("num_parts", [3, 8])
-def test_metis_shares_out_the_leaves_of_a_star(num_parts):
-    """Beside a hub that costs more than a block's share, one block had 65 of 201 nodes."""
-    sizes = recursive_partition(star(200)[0], num_parts, method="metis").ptr.diff()
-    assert sizes.max() <= 1.35 * 201 / num_parts
