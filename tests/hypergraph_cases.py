@@ -4,7 +4,26 @@ import itertools
 
 import torch
 
+from jsem_pyg.diffusion.hypergraph import hypergraph_heat
+from jsem_pyg.diffusion.options import HeatOptions
+from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph import HypergraphStructure
+from jsem_pyg.graph.prepare import GraphReader
+from jsem_pyg.graph.prepare_hypergraph import read_hypergraph
+
+METHODS = (None, "dense", "csr", "incidence")
+
+
+def hypergraph_diffusion(
+    x, hyperedge_index, hyperedge_weight=None, t=1.0, *, num_hyperedges=None, method=None, **options
+):
+    """What a layer does, for times of any kind and by any method."""
+    check_signal(x)
+    hypergraph = read_hypergraph(
+        GraphReader(size=0), hyperedge_index, x, hyperedge_weight, num_hyperedges
+    )
+    options, times = HeatOptions(**options, domain="hypergraph"), read_times(t, x.size(-1))
+    return squeeze_scales(hypergraph_heat(x, *hypergraph, times, options, method), t)
 
 
 def random_hypergraph(num_nodes, num_hyperedges, probability=0.3, num_isolated=0, seed=0):

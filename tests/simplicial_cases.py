@@ -4,7 +4,24 @@ import itertools
 
 import torch
 
+from jsem_pyg.diffusion.options import HeatOptions
+from jsem_pyg.diffusion.simplicial import read_complex, simplicial_heat
+from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
+from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.testing import random_graph
+
+
+def simplicial_diffusion(
+    x, edge_index, triangles=None, edge_weight=None, triangle_weight=None, t=1.0, t_up=None,
+    *, normalization=None, **options,
+):  # fmt: skip
+    """What a layer does, for times of any kind."""
+    check_signal(x)
+    options = HeatOptions(**options, normalization=normalization, domain="complex")
+    times = read_times(t, x.size(-1)), read_times(t if t_up is None else t_up, x.size(-1), "t_up")
+    weights = edge_weight, triangle_weight
+    weighted = read_complex(GraphReader(size=0), edge_index, x, triangles, *weights)
+    return squeeze_scales(simplicial_heat(x, weighted, *times, options), t)
 
 
 def once(pairs):

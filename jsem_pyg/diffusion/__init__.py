@@ -1,19 +1,17 @@
 """Stage 5: operator and signal -> diffused signal, Y = exp(-tL) X.
 
-:func:`heat_diffusion` is the fast, differentiable way for graphs of any size,
-:func:`hypergraph_diffusion` the same on hypergraphs, :func:`simplicial_diffusion` for flows on
-edges. :func:`diffuse` takes any operator, also one of your own, and :func:`heat_kernel_columns`
-shows how the heat of single nodes spreads. Other functions of the Laplacian than the exponential
-are in :mod:`~jsem_pyg.diffusion.filters`; :func:`expm_multiply` takes any symmetric matrix.
+:func:`heat_diffusion` is the fast, differentiable way for graphs of any size; hypergraphs and
+flows on edges have layers (:mod:`jsem_pyg.nn`). :func:`diffuse` takes any operator, also one of
+your own, and :func:`heat_kernel_columns` shows how the heat of single nodes spreads. Other
+functions of the Laplacian than the exponential are in :mod:`~jsem_pyg.diffusion.filters`;
+:func:`expm_multiply` takes any symmetric matrix.
 """
 
 from .diffuse import diffuse
 from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
-from .hypergraph import hypergraph_diffusion
 from .low_modes import low_modes
-from .simplicial import simplicial_diffusion
 from .sketch import sketch_nodes
 
 __all__ = [
@@ -23,9 +21,7 @@ __all__ = [
     "heat_degree",
     "heat_diffusion",
     "heat_kernel_columns",
-    "hypergraph_diffusion",
     "low_modes",
-    "simplicial_diffusion",
     "sketch_nodes",
     "truncation_bound",
 ]

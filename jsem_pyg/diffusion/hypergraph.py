@@ -1,5 +1,8 @@
 r"""Diffuse heat on hypergraphs: one structure, any number of signals, no copies of either.
 
+.. math::
+    \mathbf{Y} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}
+
 A batch [..., N, D] folds into the columns of one product. Three methods evaluate the same series,
 
 - ``"csr"``: the kernels of graphs, on S itself, an entry for every two nodes with a common
@@ -9,11 +12,10 @@ A batch [..., N, D] folds into the columns of one product. Three methods evaluat
 - ``"dense"``: either of these, but on the N columns of the identity, which gives the heat kernel
   :math:`e^{-t \mathbf{L}}` [N, N]; then one dense product for all signals;
 
-and ``"auto"`` takes the one that needs the fewest multiplications, see :func:`method_costs`.
+and the one that needs the fewest multiplications is taken, see :func:`method_costs`.
 """
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,17 +24,12 @@ from torch import Tensor
 from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
-from ..graph.prepare import GraphReader
-from ..graph.prepare_hypergraph import read_hypergraph
-from ..kernels.table import CHEBYSHEV, lists_backends
-from ..kernels.torch_func import eager
 from ..operators import hypergraph_operator
+from ..operators.factored import FACTORED
 from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
 from .precision import choose_dtype
-from .times import Times, check_signal, read_times, squeeze_scales
-
-_READER = GraphReader(size=0)
+from .times import Times
 
 # A series has about so many terms: t = 3 and a relative error of 1e-6 need ten.
 _TERMS = 10
@@ -70,79 +67,20 @@ def method_costs(
     }
 
 
-@lists_backends(CHEBYSHEV)
-@eager
-def hypergraph_diffusion(
-    x: Tensor,
-    hyperedge_index: Any,
-    hyperedge_weight: Tensor | None = None,
-    t: float | Tensor = 1.0,
-    *,
-    num_hyperedges: int | None = None,
-    degree: int | None = None,
-    tol: float = 1e-6,
-    normalization: str = "sym",
-    method: str = "auto",
-    backend: str = "auto",
-) -> Tensor:
-    r"""Diffuse signals on a weighted hypergraph for the time t.
-
-    .. math::
-        \mathbf{Y} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}, \qquad
-        \mathbf{S} = \mathbf{D}_v^{-1/2} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1}
-        \mathbf{H}^{\top} \mathbf{D}_v^{-1/2}
-
-    (the operator: Zhou, Huang and Schölkopf 2006, "Learning with hypergraphs"). Differentiable in
-    `x`, `hyperedge_weight` and `t`; twice with `backend="reference"`. A node without a hyperedge,
-    or with weights of zero only, keeps its features.
-
-    Args:
-        x: [..., N, D] signals; leading dimensions are batches on the same hypergraph.
-        hyperedge_index: [2, M] memberships (node, hyperedge) as in PyG, a
-            `torch_geometric.data.HyperGraphData` or a batch of them, or a
-            :class:`~jsem_pyg.graph.HypergraphStructure`, which saves sorting and checking.
-        hyperedge_weight: [E] non-negative; None: that of the `HyperGraphData`, or ones.
-        t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
-        num_hyperedges: E, where the last hyperedges may be empty.
-        degree: the number of products with S. None: the smallest that `tol` allows.
-        tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        normalization: "sym" as above, or "rw" for
-            :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        method: "dense", "csr", "incidence", or "auto", the cheapest of those that `backend` has.
-        backend: {backends}. Only "reference", "torch" and "auto" have the method "incidence".
-
-    Returns:
-        A tensor like `x`; [..., S, N, D] if `t` has scales.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the hypergraph is out of range, weights are negative, a value is NaN or
-            infinite, shapes do not fit, or the backend cannot run.
-
-    Example:
-        >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
-        >>> hypergraph_diffusion(torch.randn(100, 4, 8), hyperedge_index, t=2.0).shape
-        torch.Size([100, 4, 8])
-    """
-    check_signal(x)
-    options = HeatOptions(degree, tol, normalization, backend, method=method, domain="hypergraph")
-    times = read_times(t, x.size(-1))
-    hypergraph = read_hypergraph(_READER, hyperedge_index, x, hyperedge_weight, num_hyperedges)
-    return squeeze_scales(hypergraph_heat(x, *hypergraph, times, options), t)
-
-
 def hypergraph_heat(
     x: Tensor,
     structure: HypergraphStructure,
     hyperedge_weight: Tensor | None,
     times: Times | SpectralFilter,
     options: HeatOptions,
+    method: str | None = None,
 ) -> Tensor:
-    """Diffuse or filter [..., N, D] on a hypergraph -> [..., S, N, D]."""
+    """Diffuse or filter [..., N, D] on a hypergraph -> [..., S, N, D], by the cheapest method."""
     # What is a scale of its own, and for which channels
     shape = times.value.shape if isinstance(times, Times) else (times.num_filters or 1, 1)
-    method, sparse = options.method, ("csr", "incidence") if options.can_factor else ("csr",)
-    if method == "auto":
+    can_factor = options.backend in ("auto", *FACTORED.backends)
+    sparse = ("csr", "incidence") if can_factor else ("csr",)
+    if method is None:
         num_columns = x.numel() // max(x.size(-2), 1)
         costs = method_costs(structure, num_columns, math.prod(shape), shape[0])
         method = min((*sparse, "dense"), key=costs.__getitem__)

@@ -11,8 +11,6 @@ from ..operators.hodge import HODGE_NORMALIZATIONS
 from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
 from ..operators.laplacian import NORMALIZATIONS
 
-METHODS = ("auto", "dense", "csr", "incidence")
-
 
 class Domain(NamedTuple):
     """The words that a kind of operator takes."""
@@ -37,7 +35,6 @@ class HeatOptions:
     normalization: str | None = "sym"
     backend: str = "auto"
     self_loop: float = 0.0  # the weight of a loop that is added to every node of a graph
-    method: str = "auto"  # how the series of a hypergraph is evaluated
     domain: str = "graph"  # a key of DOMAINS
 
     def __post_init__(self) -> None:
@@ -49,16 +46,4 @@ class HeatOptions:
             )
         normalizations, backends = DOMAINS[self.domain]
         check_choice("normalization", self.normalization, normalizations)
-        check_choice("method", self.method, METHODS)
         backends.check(self.backend)
-        if self.method == "incidence" and not self.can_factor:
-            raise ValueError(
-                f"Expected 'backend' to be 'auto', {', '.join(map(repr, FACTORED.backends))} with "
-                f"method='incidence', which multiplies by factors (got {self.backend!r}). To fix "
-                "this, take backend='auto', or method='csr'."
-            )
-
-    @property
-    def can_factor(self) -> bool:
-        """True if the backend can apply an operator by its factors."""
-        return self.backend in ("auto", *FACTORED.backends)

@@ -37,9 +37,8 @@ class MemberPairs(NamedTuple):
 class HypergraphStructure(Prepared):
     """A hypergraph without weights, sorted and checked once, to be used many times.
 
-    :func:`jsem_pyg.diffusion.hypergraph_diffusion` and the hypergraph layers accept a structure in
-    place of `hyperedge_index`, and then never look at the hypergraph again: weights and features of
-    hyperedges keep the numbers of the hyperedges.
+    The hypergraph layers accept a structure in place of `hyperedge_index`, and then never look at
+    the hypergraph again: weights and features of hyperedges keep the numbers of the hyperedges.
 
     Args:
         hyperedge_index: [2, M] memberships, as in PyG: node, hyperedge. A repeated column is a node

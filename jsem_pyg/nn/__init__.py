@@ -5,10 +5,8 @@ from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
-from .diffusion_time import DiffusionTime
 from .endpoint_conductance import EndpointConductance
 from .hetero_diffusion import HeteroDiffusion
-from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
 from .relation_conductance import RelationConductance
@@ -21,10 +19,8 @@ __all__ = [
     "AnisotropicChebConv",
     "AnisotropicDiffusion",
     "DiffusionClassifier",
-    "DiffusionTime",
     "EndpointConductance",
     "HeteroDiffusion",
-    "HyperedgeWeight",
     "HypergraphChebConv",
     "HypergraphDiffusion",
     "MLPConductance",

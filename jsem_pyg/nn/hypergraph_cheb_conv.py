@@ -32,8 +32,8 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
         num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight.
         t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
-            and input channel. As `learn_t`, `normalization`, `degree`, `tol`, `method`, `backend`
-            and `filter` in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
+            and input channel. As `learn_t`, `normalization`, `degree`, `tol`, `backend` and
+            `filter` in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
 
     Shapes:
@@ -61,12 +61,11 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
         normalization: str = "sym",
         degree: int | None = None,
         tol: float = 1e-6,
-        method: str = "auto",
         backend: str = "auto",
         bias: bool = True,
         filter: Filter | None = None,
     ) -> None:
-        solver = (normalization, degree, tol, method, backend)
+        solver = (normalization, degree, tol, backend)
         super().__init__(num_hyperedges, t, learn_t, *solver, filter)
         self._make_map(in_channels, out_channels, bias)
 

@@ -1,12 +1,15 @@
 """The layer that diffuses on a hypergraph and does not mix channels."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 from torch_geometric.typing import OptTensor
 
+from .._checks import check_positive_int
 from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
@@ -16,8 +19,29 @@ from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import read_hypergraph
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
+from .conductance import FLOOR
 from .heat_layer import HeatLayer, join_scales
-from .hyperedge_weight import HyperedgeWeight
+
+
+class HyperedgeWeight(torch.nn.Module):
+    r"""Learned weights :math:`w_e = \epsilon + \log(1 + e^{u_e}) > 0`, all one at the start.
+
+    The floor :math:`\epsilon` keeps the degree of every node, and so its gradients, away from zero.
+    """
+
+    def __init__(self, num_hyperedges: int) -> None:
+        super().__init__()
+        check_positive_int("num_hyperedges", num_hyperedges)
+        self.raw = torch.nn.Parameter(torch.empty(num_hyperedges))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set all weights to one."""
+        torch.nn.init.constant_(self.raw, math.log(math.expm1(1.0 - FLOOR)))
+
+    def forward(self) -> Tensor:
+        """Return the weights [E]."""
+        return FLOOR + softplus(self.raw)
 
 
 @lists_backends(CHEBYSHEV)
@@ -45,8 +69,6 @@ class HypergraphDiffusion(HeatLayer):
             `degree`, `tol` and `filter` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
-            cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
         backend (str): What evaluates the series: {backends}.
 
     Shapes:
@@ -75,14 +97,11 @@ class HypergraphDiffusion(HeatLayer):
         normalization: str = "sym",
         degree: int | None = None,
         tol: float = 1e-6,
-        method: str = "auto",
         backend: str = "auto",
         filter: Filter | None = None,
     ) -> None:
         super().__init__()
-        options = HeatOptions(
-            degree, tol, normalization, backend, method=method, domain="hypergraph"
-        )
+        options = HeatOptions(degree, tol, normalization, backend, domain="hypergraph")
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
         self._make_heat(t, learn_t, options, filter=filter)
 

@@ -31,8 +31,10 @@ class SimplicialDiffusion(HeatLayer):
     `"Random Walks on Simplicial Complexes and the Normalized Hodge 1-Laplacian"
     <https://arxiv.org/abs/1807.05044>`_; triangles that learn how much they count, by
     :obj:`triangle_weight`, as attention does in `"Generalized Simplicial Attention Neural Networks"
-    <https://arxiv.org/abs/2309.02138>`_). Edge signals are flows: see
-    :func:`~jsem_pyg.diffusion.simplicial_diffusion`. What flows around a hole stays for all times.
+    <https://arxiv.org/abs/2309.02138>`_). With the boundaries of edges and triangles, a flow has
+    three parts that are orthogonal, its Hodge decomposition: differences of a potential of the
+    nodes (gradient), which decay by L_down; flows around filled triangles (curl), which decay by
+    L_up; and what flows around the holes (harmonic), which stays.
 
     Flipping a column of :obj:`edge_index` and the sign of its flow flips the sign of the result;
     so do odd activations and linear maps without a bias, with which this layer may be stacked.
@@ -52,11 +54,12 @@ class SimplicialDiffusion(HeatLayer):
 
     Shapes:
         - **input:**
-          flows :math:`(\ldots, |\mathcal{E}|, D)`,
-          edge indices :math:`(2, |\mathcal{E}|)`, each edge once or in both directions, or a
+          flows :math:`(\ldots, |\mathcal{E}|, D)`, positive along the direction of their column,
+          edge indices :math:`(2, |\mathcal{E}|)`, each edge once in either orientation, or in both
+          directions, where the flow of (j, i) is that of (i, j) with the other sign; or a
           :class:`~jsem_pyg.graph.SimplicialStructure`,
           filled triangles :math:`(3, |\mathcal{F}|)` *(optional, else all)*,
-          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          edge weights > 0 :math:`(|\mathcal{E}|)` *(optional)*,
           triangle weights :math:`(|\mathcal{F}|)` *(optional)*
         - **output:** flows :math:`(\ldots, |\mathcal{E}|, S \cdot D)`
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .._checks import check_finite, check_float, check_mask, check_positive
 from ..graph.rows import GraphRows
-from ..nn import DiffusionTime
+from ..nn.diffusion_time import DiffusionTime
 from .history import FitResult
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from .._progress import open_bar
-from ..nn import AnisotropicDiffusion, DiffusionTime
+from ..nn import AnisotropicDiffusion
+from ..nn.diffusion_time import DiffusionTime
 from .history import EpochRow
 
 _log = logging.getLogger(__name__)

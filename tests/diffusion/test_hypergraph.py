@@ -1,11 +1,18 @@
 import pytest
 import torch
-from hypergraph_cases import CASES, IDS, case, every, exact, random_hypergraph
+from hypergraph_cases import (
+    CASES,
+    IDS,
+    METHODS,
+    case,
+    every,
+    exact,
+    hypergraph_diffusion,
+    random_hypergraph,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jsem_pyg.diffusion import hypergraph_diffusion
 from jsem_pyg.diffusion.hypergraph import method_costs
-from jsem_pyg.diffusion.options import METHODS
 from jsem_pyg.graph import HypergraphStructure
 
 PATHS = [(m, b) for m in ("dense", "csr", "incidence") for b in ("auto", "reference")]
@@ -160,7 +167,6 @@ def test_half_precision_and_no_channels():
     [
         ({"x": torch.tensor([[float("inf")], [-float("inf")]] * 5)[:9]}, ValueError, "finite"),
         ({"t": torch.ones(2, 3)}, ValueError, "D = 2"),
-        ({"method": "incidence", "backend": "numba"}, ValueError, "'backend' to be 'auto', 'ref"),
         ({"num_hyperedges": 2}, ValueError, "hyperedge numbers in"),
     ],
 )

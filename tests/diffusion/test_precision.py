@@ -5,11 +5,12 @@ import math
 
 import pytest
 import torch
-from hypergraph_cases import random_hypergraph
+from hypergraph_cases import hypergraph_diffusion, random_hypergraph
+from simplicial_cases import simplicial_diffusion
 from tiny_graphs import ring
 from trust.oracle import distance, graph_heat, hypergraph_heat
 
-from jsem_pyg.diffusion import diffuse, heat_diffusion, hypergraph_diffusion, simplicial_diffusion
+from jsem_pyg.diffusion import diffuse, heat_diffusion
 from jsem_pyg.diffusion.precision import rounding_error
 from jsem_pyg.diffusion.times import LONGEST
 from jsem_pyg.graph import GraphStructure

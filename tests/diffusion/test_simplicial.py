@@ -1,9 +1,18 @@
 import pytest
 import torch
-from simplicial_cases import CASES, IDS, RING, dense_parts, exact, once, signal, weights
+from simplicial_cases import (
+    CASES,
+    IDS,
+    RING,
+    dense_parts,
+    exact,
+    once,
+    signal,
+    simplicial_diffusion,
+    weights,
+)
 from torch_geometric.utils import to_undirected
 
-from jsem_pyg.diffusion import simplicial_diffusion
 from jsem_pyg.graph import SimplicialStructure
 
 TIGHT = {"tol": 1e-13}
@@ -219,7 +228,6 @@ X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
     [
         ({"x": X[:2]}, ValueError, r"'x' to have shape \[..., 3, D\], a row for each column"),
         ({"edge_weight": torch.zeros(3)}, ValueError, "'edge_weight' to be positive"),
-        ({"t_up": torch.ones(2)}, ValueError, "'t_up' to be a number, or to have as many scales"),
         ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'reference', 'torch'"),
     ],
 )

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 import torch
 from dense import exact_heat_diffusion
-from hypergraph_cases import case
+from hypergraph_cases import case, hypergraph_diffusion
 from layer_cases import CHANNELS, make_data
 
-from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns, hypergraph_diffusion
+from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import (
-    AnisotropicDiffusion,
-    HypergraphDiffusion,
-)
+from jsem_pyg.nn import AnisotropicDiffusion, HypergraphDiffusion
 from jsem_pyg.operators import laplacian_operator
 from jsem_pyg.testing import random_graph
 

@@ -2,15 +2,11 @@
 
 import pytest
 import torch
-from hypergraph_cases import case
+from hypergraph_cases import case, hypergraph_diffusion
 from layer_cases import NORMALIZATIONS, Similarity, bend, make_data
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
-from jsem_pyg.diffusion import (
-    heat_coefficients,
-    heat_diffusion,
-    hypergraph_diffusion,
-)
+from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion

@@ -15,10 +15,8 @@ from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
     DiffusionClassifier,
-    DiffusionTime,
     EndpointConductance,
     HeteroDiffusion,
-    HyperedgeWeight,
     HypergraphChebConv,
     HypergraphDiffusion,
     MLPConductance,
@@ -72,8 +70,6 @@ LAYERS = [
         {"a": torch.eye(3)}, {("a", "to", "a"): EDGES})["a"]),
     (lambda: RelationalChebConv(2, 3, 2, num_bases=1), lambda layer: layer(
         torch.randn(3, 2), EDGES, torch.tensor([0, 1]))),
-    (lambda: DiffusionTime([1.0, 2.0]), alone),
-    (lambda: HyperedgeWeight(3), alone),
 ]  # fmt: skip
 IDS = [f"{type(make()).__name__}{i}" for i, (make, _) in enumerate(LAYERS)]
 

@@ -5,11 +5,11 @@ import pickle
 
 import pytest
 import torch
-from hypergraph_cases import case
+from hypergraph_cases import case, hypergraph_diffusion
 from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, make_data
 from torch.nn.utils import parametrizations, prune
 
-from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
 
 SCALES = [1.5, [0.5, 1.0, 2.0]]

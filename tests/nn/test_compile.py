@@ -10,11 +10,7 @@ from night import night
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import forward_ad
 
-from jsem_pyg.diffusion import (
-    heat_diffusion,
-    hypergraph_diffusion,
-    simplicial_diffusion,
-)
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.filters import Heat
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
 from jsem_pyg.evaluation import dirichlet_energy
@@ -246,9 +242,7 @@ def test_the_op_is_registered_properly(differentiable, keep, backend):
 EAGER = {
     "hypergraph layer": lambda: HypergraphDiffusion(num_hyperedges=4, t=0.9),
     "hypergraph convolution": lambda: HypergraphChebConv(CHANNELS, 2, num_hyperedges=4),
-    "hypergraph function": lambda: lambda x, index: hypergraph_diffusion(x, index, t=0.9),
     "complex layer": lambda: SimplicialDiffusion(t=0.9, t_up=0.3),
-    "complex function": lambda: lambda x, index: simplicial_diffusion(x, index, t=0.9),
     "filter": lambda: Heat(0.9),
     "energy": lambda: dirichlet_energy,
 }

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from jsem_pyg.nn import DiffusionTime
+from jsem_pyg.nn.diffusion_time import DiffusionTime
 
 
 @pytest.mark.parametrize("t", [1e-4, 0.5, 5.0, 300.0])

@@ -92,17 +92,16 @@ def test_a_bank_is_reset_and_gives_a_result_for_each_filter():
     torch.testing.assert_close(call(layer, data)[:, :CHANNELS], data.x, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
-def test_hypergraph_layers_take_filters(method):
+def test_hypergraph_layers_take_filters():
     x = torch.randn(9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     filters = FilterBank(Heat(2.0), PersonalizedPageRank(0.2))
-    layer = HypergraphDiffusion(filter=filters, method=method, tol=1e-9).double()
+    layer = HypergraphDiffusion(filter=filters, tol=1e-9).double()
     out = layer(x, HYPEREDGES)
-    heat = HypergraphDiffusion(t=2.0, method=method, tol=1e-9).double()(x, HYPEREDGES)
+    heat = HypergraphDiffusion(t=2.0, tol=1e-9).double()(x, HYPEREDGES)
     torch.testing.assert_close(out[:, :4], heat, atol=1e-7, rtol=0)
     ranks, alpha = out[:, 4:], 0.2  # (alpha I + (1 - alpha) L) f x = alpha x
     structure = torch.eye(9, dtype=torch.float64)
-    unit = HypergraphDiffusion(filter=learned_line(), method="csr").double()
+    unit = HypergraphDiffusion(filter=learned_line()).double()
     laplacian = (structure - unit(structure, HYPEREDGES)) / 2  # L = (I - S) / 2
     solved = alpha * ranks + (1 - alpha) * laplacian @ ranks
     torch.testing.assert_close(solved, alpha * x, atol=1e-6, rtol=0)

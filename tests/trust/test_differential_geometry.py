@@ -4,15 +4,14 @@ from itertools import combinations
 
 import pytest
 import torch
-from hypergraph_cases import random_hypergraph
+from hypergraph_cases import METHODS, hypergraph_diffusion, random_hypergraph
 from hypothesis import given
 from hypothesis import strategies as st
-from simplicial_cases import cliques, dense_parts
+from simplicial_cases import cliques, dense_parts, simplicial_diffusion
 from trust.draws import LAYOUTS, SEEDS, edge_lists, generator, hand_over, lay_out, signals
 from trust.oracle import distance, heat, hypergraph_heat
 from trust.settings import draws
 
-from jsem_pyg.diffusion import hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.evaluation import dirichlet_energy, modularity, partition_scores
 from jsem_pyg.neighbors import knn_graph, knn_search
 
@@ -80,7 +79,7 @@ def test_hypergraph_diffusion(data):
     weight = weight.to(getattr(torch, data.draw(st.sampled_from(["float32", "float64"]))))
     x = data.draw(signals(num_nodes))
     normalization = data.draw(st.sampled_from(["sym", "rw"]))
-    method = data.draw(st.sampled_from(["auto", "dense", "csr", "incidence"]))
+    method = data.draw(st.sampled_from(METHODS))
     backend = data.draw(st.sampled_from(["auto", "torch", "reference"]))
     t = data.draw(st.sampled_from([0.0, 1e-6, 0.7, 5.0, 300.0, 1e4]))
     form = data.draw(st.sampled_from(FORMS))
