@@ -1,4 +1,4 @@
-"""All kernel families and their backends in one table.
+"""All kernel families that have several backends, in one table.
 
 A *family* is a job that can be done in several ways, such as the evaluation of a Chebyshev series.
 A *backend* is one of these ways: a module of the family's package, imported on first use. To add
@@ -239,22 +239,10 @@ SINKHORN = _family(
         "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
     },
 )
-CANDIDATES = _family(
-    "candidates",
-    {"numba": ("numba_cpu", numba_obstacle, "compiled, CPU")},
-    fallback="numba",
-)
-BRANCHES = _family(
-    "branches",
-    {"numba": ("numba_cpu", numba_obstacle, "compiled, CPU")},
-    fallback="numba",
-)
 
 # Every family, by the job that it does.
 FAMILIES = {
     "diffusion (Chebyshev series)": CHEBYSHEV,
     "edge lists (sort and pair)": EDGES,
     "transport (Sinkhorn)": SINKHORN,
-    "matching of large graphs (scores of pairs)": CANDIDATES,
-    "matching of sparse graphs (branches)": BRANCHES,
 }

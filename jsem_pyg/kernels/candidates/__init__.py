@@ -1,7 +1,7 @@
 """Scores of node pairs of two graphs, from the likely partners of their neighbours.
 
-Every backend has a function ``neighbor_scores(source, target, column, mass, candidate, bonus,
-kept)``. It computes, for all pairs that have any of it,
+The compiled ``numba_cpu.neighbor_scores(source, target, column, mass, candidate, bonus, kept)``
+computes, for all pairs that have any of it,
 
     S_ij = sum_kl A_ik M_kl B_lj + bonus_ij
 

@@ -3,7 +3,7 @@ r"""Sparse graphs: pairs of nodes whose branches are alike, by belief propagatio
 Where nodes have two or three neighbours, all look alike for some hops, and a missing edge changes
 all that lies behind it. A sum over the ways to match neighbours, and their neighbours in turn,
 keeps what is left: the likelihood ratio of two branches, with a chance for every edge to be missing
-(:func:`jsem_pyg.kernels.branches.reference.sweep`). Each round looks one hop farther. After some
+(:func:`jsem_pyg.kernels.branches.numba_cpu.sweep`). Each round looks one hop farther. After some
 rounds, nodes compete for partners (a node has one), so that certain pairs decide about their
 neighbours, and unlikely pairs are dropped; neighbours of certain pairs come back.
 
@@ -22,7 +22,6 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from ...kernels.branches.graph import Kinds, Neighbours, Pairs, Rates, read_neighbours
-from ...kernels.table import BRANCHES
 from .schedule import SCHEDULE
 from .soft import balancing
 
@@ -44,15 +43,15 @@ def is_sparse(source: csr_array, target: csr_array) -> bool:
 
 def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
     """Estimate probabilities [N, N] of pairs, a few for a node, with sums of at most one."""
-    kernels = BRANCHES.find("auto", torch.device("cpu"))
-    sweep = kernels.sweep
+    from ...kernels.branches.numba_cpu import compare, sweep  # numba loads slowly
+
     sides = read_neighbours(source), read_neighbours(target)
     rates = _rates(*sides)
     size = source.shape[0]
     count = min(
         size, SCHEDULE.first_pairs // (2 * size) if size**2 > SCHEDULE.first_pairs else size
     )
-    scores = _competing(torch.from_numpy(branch_scores(kernels.compare, sides, rates)))
+    scores = _competing(torch.from_numpy(branch_scores(compare, sides, rates)))
     closest = (scores.topk(count, dim).indices.numpy() for dim in (1, 0))
     node = np.arange(size)
     rows, columns = next(closest), next(closest)
@@ -165,7 +164,7 @@ def branch_scores(compare: Any, sides: tuple[Neighbours, Neighbours], rates: Rat
     Without competition for partners, knowledge of two branches depends on what is behind them, and
     most branches of two hops look like many others. So kinds of branches are compared, not
     branches: between graphs of thousands of nodes that is a hundredth of the work of a sweep over
-    all pairs. `compare` belongs to a backend.
+    all pairs. `compare` is the kernel.
     """
     most = SCHEDULE.most_kinds * np.prod([len(each.indptr) - 1 for each in sides])
     kinds: list[Array] = [np.zeros(len(each.node), np.int64) for each in sides]

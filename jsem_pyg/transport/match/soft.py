@@ -11,11 +11,9 @@ Source: Gold and Rangarajan, "A graduated assignment algorithm for graph matchin
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ...kernels.table import CANDIDATES
 from .assignment import Assignment, Task, best_assignment, filled, sparse_rows
 from .schedule import SCHEDULE
 
@@ -43,9 +41,10 @@ def neighbor_scores(task: Task, soft: Soft, kept: int) -> tuple[Array, Array]:
 
     Columns [N, kept] int32, -1 for none, and scores [N, kept] float32, the largest first.
     """
-    kernel = CANDIDATES.find("auto", torch.device("cpu")).neighbor_scores
+    from ...kernels.candidates.numba_cpu import neighbor_scores  # numba loads slowly
+
     mass = np.where(soft.mass < SCHEDULE.least_mass, 0, soft.mass)
-    return kernel(*task[:2], soft.column, mass, *task[2:], kept)
+    return neighbor_scores(*task[:2], soft.column, mass, *task[2:], kept)
 
 
 def from_likeness(task: Task, temperature: float) -> Soft:
