@@ -19,8 +19,8 @@ from jsem_pyg.diffusion.filters import (
     Resolvent,
     Wavelets,
 )
-from jsem_pyg.graph import GraphStructure, HypergraphStructure
-from jsem_pyg.operators import HeatOperator, hypergraph_operator, laplacian_operator
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.operators import HeatOperator, laplacian_operator
 
 N = 9
 
@@ -173,25 +173,6 @@ def test_gradients_in_x_weights_and_parameters(normalization):
         return bank(x, EDGES, weight.repeat(2), **given)
 
     assert gradcheck(call, (x, weight, alpha, t), atol=1e-6, fast_mode=True)
-
-
-def test_hypergraphs_take_filters():
-    members = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
-    operator = hypergraph_operator(HypergraphStructure(members, 4, 2))
-    x = torch.eye(4, dtype=torch.float64)
-    y = diffuse(x, operator, Resolvent(2.0), tol=1e-10)
-    dense = exact_resolvent(members)
-    assert torch.allclose(y, dense, atol=1e-6)
-
-
-def exact_resolvent(members: torch.Tensor) -> torch.Tensor:
-    """(I + 2 L)^(-1) of Zhou's Laplacian, from the incidence matrix."""
-    incidence = torch.zeros(4, 2, dtype=torch.float64)
-    incidence[members[0], members[1]] = 1
-    root = incidence.sum(1).rsqrt().diag()
-    s = root @ incidence @ incidence.sum(0).reciprocal().diag() @ incidence.T @ root
-    identity = torch.eye(4, dtype=torch.float64)
-    return torch.linalg.inv(identity + 2 * (identity - s))
 
 
 @pytest.mark.parametrize(("edges", "nodes"), [(torch.zeros(2, 0, dtype=torch.long), 1), (EDGES, N)])

@@ -112,24 +112,6 @@ def test_leading_dimensions_are_batches(backend, shape):
             torch.testing.assert_close(scale_out, expected, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_a_time_for_every_channel(normalization):
-    edge_index, weight = random_graph(10, 0.4)
-    x, times = signal(4, 10, 3), torch.tensor([[0.5, 2.0, 7.0], [1.0, 1.0, 0.0]])
-    out = heat_diffusion(x, edge_index, weight, times, normalization=normalization)
-    assert out.shape == (4, 2, 10, 3)
-    for scale in range(2):
-        for channel in range(3):
-            expected = heat_diffusion(
-                x[..., [channel]],
-                edge_index,
-                weight,
-                times[scale, channel],
-                normalization=normalization,
-            )
-            torch.testing.assert_close(out[:, scale, :, [channel]], expected, rtol=1e-6, atol=1e-7)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 3), (5, 0)])

@@ -5,7 +5,6 @@ from torch.testing import assert_close
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.inductive import heat_field
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.table import CHEBYSHEV, Backend
 
 N, M, K, D = 12, 5, 3, 4
 ALONE = N - 1  # has no edges
@@ -80,22 +79,7 @@ def test_a_point_gets_the_same_bits_alone_and_among_others():
         assert torch.equal(field.at(x_new[part], neighbor[part], new_weight[part]), together[part])
 
 
-def test_who_is_joined_to_nobody_keeps_what_it_has():
-    structure, weight, _, x, x_new, neighbor, new_weight = random_graph(0)
-    field = heat_field(x, structure, weight, 2.0)
-    assert torch.equal(field.at(x_new, neighbor, new_weight)[-1], x_new[-1])
-
-
 def test_other_normalizations_are_refused():
     structure, weight, _, x, *_ = random_graph(0)
     with pytest.raises(ValueError, match="'normalization'"):
         heat_field(x, structure, weight, 1.0, normalization=None)
-
-
-def test_with_products_of_torch_it_is_the_same(monkeypatch):
-    structure, weight, _, x, *new = random_graph(0)
-    expected = heat_field(x, structure, weight, 2.0).at(*new)
-    hidden = Backend("math", lambda device: "hidden")
-    for name in {*CHEBYSHEV.backends} - {"torch"}:
-        monkeypatch.setitem(CHEBYSHEV.backends, name, hidden)
-    assert_close(heat_field(x, structure, weight, 2.0).at(*new), expected)

@@ -60,16 +60,29 @@ INTEGERS = ("order", "rowptr", "row", "col", "reverse", "edge")
 DOUBLES = ("weights", "nodes", "parts", "samples", "cosines", "times")
 
 
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="only interprets")
+def compiled_for_a_gpu(kernel, kinds, constants, **options):
+    """Without one: types and layouts that the interpreter does not look at."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    source = ASTSource(kernel, dict(zip(kernel.arg_names, kinds, strict=True)), constants)
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert "ld.global" in compiled.asm["ptx"]
+    assert "atom." not in compiled.asm["ptx"]
+    return compiled
+
+
+only_interprets = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") == "1", reason="only interprets"
+)
+
+
+@only_interprets
 @pytest.mark.parametrize("option", [True, False])
 @pytest.mark.parametrize(
     ("module", "name"), [(module, name) for module, names in KERNELS.items() for name in names]
 )
 def test_kernels_compile_for_a_gpu(module, name, option):
-    """Without one: types and layouts that the interpreter does not look at."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, compile
-
     kernel = getattr(import_module(f"jsem_pyg.kernels.{module}"), name)
     options = KERNELS[module][name]
     if not options and not option:
@@ -85,20 +98,29 @@ def test_kernels_compile_for_a_gpu(module, name, option):
             return "*i32"
         return "*fp64" if argument in doubles else "*fp32"
 
-    types = {argument: kind(argument) for argument in kernel.arg_names}
     constants = {
         argument: COMMON.get(argument, options.get(argument, False) and option)
-        for argument, each in types.items()
-        if each == "constexpr"
+        for argument in kernel.arg_names
+        if argument.isupper()
     }
-    compiled = compile(
-        ASTSource(kernel, types, constants),
-        target=GPUTarget("cuda", 90, 32),
-        options={"num_warps": 1},
-    )
-    assert "ld.global" in compiled.asm["ptx"]
+    compiled = compiled_for_a_gpu(kernel, map(kind, kernel.arg_names), constants, num_warps=1)
     assert "bar.sync" not in compiled.asm["ptx"] or name != "_step_kernel"
-    assert "atom." not in compiled.asm["ptx"]
+
+
+@only_interprets
+@pytest.mark.parametrize("real", ["*fp32", "*fp64"])
+@pytest.mark.parametrize("name", ["_row_kernel", "_column_kernel"])
+def test_kernels_of_transport_compile_for_a_gpu(name, real):
+    kernel = getattr(import_module("jsem_pyg.kernels.sinkhorn.triton_gpu"), name)
+    constants = {"ROWS": 64, "COLUMNS": 64, "RANK": 32}
+    constants["PRECISION"] = "ieee" if real == "*fp64" else "tf32x3"
+    constants |= {"CHANNELS": 16} if name == "_row_kernel" else {}
+    special = dict.fromkeys(constants, "constexpr") | dict.fromkeys(("z", "masses"), "*fp64")
+    special |= dict.fromkeys(("num_rows", "num_columns", "rank", "channels"), "i32")
+    kinds = [special.get(argument, real) for argument in kernel.arg_names]
+    compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=4, num_stages=2)
+    assert ("tf32" in compiled.asm["ptx"]) == (real == "*fp32")
+    assert compiled.metadata.shared <= 99 << 10  # what a small GPU has
 
 
 def test_the_name_is_refused_where_it_cannot_run(monkeypatch):

@@ -1,10 +1,6 @@
-import numpy as np
 import pytest
 import torch
 from layer_cases import NUM_NODES, bend, call, make_data
-from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
-from torch_geometric.utils import to_undirected
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
@@ -65,55 +61,6 @@ def test_self_loops_are_those_of_gcn(normalization, fuse, with_attr):
     actual = conv(data.x, data.edge_index, data.edge_weight, attr)
     expected = conv.lin(heat.float()) + conv.bias
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
-
-
-def planted_types(num_nodes=300):
-    """Four types of edges, one-hot, of which the first two join any two nodes."""
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(high, size):
-        return torch.randint(high, (size,), generator=generator)
-
-    y = torch.arange(num_nodes) % 3
-    x = 0.4 * torch.randn(3, 8, generator=generator)[y]
-    x = x + torch.randn(num_nodes, 8, generator=generator)
-    source = draw(num_nodes, 9 * num_nodes)
-    kind = torch.arange(len(source)) // (3 * num_nodes // 2)
-    kind = torch.where(kind < 4, kind % 2, 2 + kind % 2)  # noise is twice as frequent
-    alike = (source + 3 * draw(num_nodes // 3, len(source))) % num_nodes
-    target = torch.where(kind < 2, draw(num_nodes, len(source)), alike)
-    _, first = np.unique(
-        num_nodes * torch.minimum(source, target) + torch.maximum(source, target), return_index=True
-    )
-    first = torch.from_numpy(first)[source[first] != target[first]]
-    edge_attr = torch.nn.functional.one_hot(kind[first], 4).float()
-    edge_index, edge_attr = to_undirected(
-        torch.stack([source, target])[:, first], edge_attr, reduce="max"
-    )
-    return Data(x=x, y=y, edge_index=edge_index, edge_attr=edge_attr)
-
-
-def test_it_learns_by_default_which_types_of_edges_are_noise():
-    data, train = planted_types(), torch.arange(30)  # 10 labels a class
-    right = {}
-    for name in ("gcn", "ours"):
-        torch.manual_seed(0)
-        sizes = ((8, 16), (16, 3))
-        if name == "gcn":
-            convs, edges = [GCNConv(*size) for size in sizes], (data.edge_index,)
-        else:
-            convs = [AnisotropicChebConv(*size, edge_dim=4) for size in sizes]
-            edges = (data.edge_index, None, data.edge_attr)
-        optimizer = torch.optim.Adam(torch.nn.ModuleList(convs).parameters(), lr=0.02)
-        for _ in range(60):
-            optimizer.zero_grad()
-            out = convs[1](convs[0](data.x, *edges).relu(), *edges)
-            torch.nn.functional.cross_entropy(out[train], data.y[train]).backward()
-            optimizer.step()
-        right[name] = (out.argmax(-1) == data.y)[30:].float().mean()
-    noise, other = convs[0].conductance(torch.eye(4)).split(2)
-    assert right["ours"] > right["gcn"] + 0.08
-    assert noise.max() < 0.5 * other.min()
 
 
 def test_rate_is_how_fast_a_built_in_conductance_learns():

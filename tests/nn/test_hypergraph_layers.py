@@ -6,7 +6,6 @@ from hypergraph_cases import CASES, exact, hypergraph_diffusion, random_hypergra
 from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
-from jsem_pyg.graph import HypergraphStructure
 from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
@@ -56,18 +55,6 @@ def test_diffuses_with_the_product_of_all_weights(normalization):
 
 
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
-@pytest.mark.parametrize(("out_channels", "bias"), [(1, True), (2, False), (9, True)])
-def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
-    x, index, weight = make_inputs(3)
-    conv = HypergraphChebConv(CHANNELS, out_channels, t=t, bias=bias)
-    expected = HypergraphDiffusion(t=t)(x, index, weight) @ conv.lin.weight.t()
-    if bias:
-        torch.nn.init.normal_(conv.bias)
-        expected = expected + conv.bias
-    torch.testing.assert_close(conv(x, index, weight), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
 def test_a_batch_is_the_loop_over_its_signals(t):
     shape = (2, 3)
     for layer in make_layers(t=t, tol=1e-12):
@@ -109,20 +96,6 @@ def test_weights_say_how_many_hyperedges_there_are():
     more = torch.cat([weight, torch.ones(2)])  # of which the last have no members
     for layer in (HypergraphDiffusion(), HypergraphDiffusion(num_hyperedges=len(more))):
         torch.testing.assert_close(layer(x, index, more), layer(x, index, more, len(more)))
-
-
-def test_the_structure_is_prepared_once_and_a_prepared_one_gives_the_same(monkeypatch):
-    x, index, weight = make_inputs()
-    made, build = [], HypergraphStructure.__init__
-    monkeypatch.setattr(
-        HypergraphStructure, "__init__", lambda *args: made.append(1) or build(*args)
-    )
-    layer = make_layers()[0]
-    out = [layer(x, index, weight) for _ in range(3)][-1]
-    assert len(made) == 1
-    structure = HypergraphStructure(index, NUM_NODES, NUM_HYPEREDGES)
-    torch.testing.assert_close(layer(x, structure, weight), out)
-    assert len(made) == 2
 
 
 def test_bad_calls_are_refused():
