@@ -215,11 +215,7 @@ def real_numbers(name: str, value: Any) -> Tensor:
         return torch.tensor(array.astype(np.float64), device="cpu")
     if value.is_complex() or value.dtype == torch.bool:
         raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")
-    if value.is_meta:
-        raise ValueError(
-            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
-            "make it with device='cpu', or pass a list."
-        )
+    check_tensor(name, value)
     return value
 
 

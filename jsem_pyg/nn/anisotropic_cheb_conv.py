@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
 from ..diffusion.filters import Filter
-from .anisotropic_diffusion import AnisotropicDiffusion, Edges, LayerTimes, single_node_set
+from .anisotropic_diffusion import AnisotropicDiffusion
 from .channel_map import ChannelMap
-from .heat_layer import join_scales
 
 
 class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
@@ -95,29 +93,3 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         super().__init__(edge_dim, t, learn_t, conductance, *solver, *rates, **kwargs)
         self.options = replace(self.options, self_loop=float(add_self_loops))
         self._make_map(in_channels, out_channels, bias)
-
-    def forward(
-        self,
-        x: Tensor | PairTensor,
-        edge_index: Adj,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        node_mass: OptTensor = None,
-        edge_type: OptTensor = None,
-    ) -> Tensor:
-        """Diffuse the node features and map them; see the class for shapes."""
-        x = single_node_set(x)
-        self.check_features(x, self.sees_nodes)
-        edges = edge_index, edge_weight, edge_attr, edge_type
-        times = self.learned_times(x)
-        out = self._convolve(x, times, edges, node_mass)
-        if not self.confirms(times):
-            out = self._convolve(x, self.learned_times(x), edges, node_mass)
-        return out
-
-    def _convolve(self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor) -> Tensor:
-        """Make the operator, diffuse and map, the narrower of the two first."""
-        operator = self.operator(x, times, edges, node_mass)
-        if self.maps_first(x):
-            return self.add_bias(self.diffuse(self.lin(x), operator, times).squeeze(-3))
-        return self.add_bias(self.lin(join_scales(self.diffuse(x, operator, times))))

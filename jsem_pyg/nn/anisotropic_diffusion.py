@@ -17,7 +17,7 @@ from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.learned_times import LearnedTimes, time_bound
 from ..diffusion.options import HeatOptions
 from ..diffusion.registered_op import CompiledGraph, compiled_heat
-from ..diffusion.times import Times, check_signal, read_times
+from ..diffusion.times import Times, read_times
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import read_edges
 from ..kernels.fused import SWITCHES
@@ -25,7 +25,7 @@ from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
 from .conductance import SigmoidConductance, as_columns
-from .heat_layer import HeatLayer, join_scales
+from .heat_layer import HeatLayer
 from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
 from .propagation import is_watched, through_propagate
 from .relation_conductance import RelationConductance, Relations
@@ -172,7 +172,7 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
-        check_signal(x)
+        self.check_features(x, self.sees_nodes)
         edges = edge_index, edge_weight, edge_attr, edge_type
         times = self.learned_times(x)
         out = self._diffuse(x, times, edges, node_mass)
@@ -181,9 +181,9 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         return out
 
     def _diffuse(self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor) -> Tensor:
-        """Make the operator and diffuse."""
+        """Make the operator, and diffuse by it."""
         operator = self.operator(x, times, edges, node_mass)
-        return join_scales(self.diffuse(x, operator, times))
+        return self.transform(x, lambda x: self.diffuse(x, operator, times))
 
     def learned_times(self, x: Tensor) -> LayerTimes:
         """Return the filter, or the times; on a GPU with a guess of their bound."""

@@ -1,5 +1,7 @@
 """The linear map of the channels that convolutions combine with a diffusion."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -62,8 +64,12 @@ class ChannelMap(HeatLayer):
             return False  # the bias of a replaced map must not diffuse
         return self.out_channels < x.size(-1)
 
-    def add_bias(self, out: Tensor) -> Tensor:
-        """Add the bias, if there is one."""
+    def transform(self, x: Tensor, diffuse: Callable[[Tensor], Tensor]) -> Tensor:
+        """Diffuse and map, the narrower of the two first: [..., N, C_in] -> [..., N, C_out]."""
+        if self.maps_first(x):
+            out = diffuse(self.lin(x)).squeeze(-3)
+        else:
+            out = self.lin(super().transform(x, diffuse))
         return out if self.bias is None else out + self.bias
 
     def _describe(self) -> str:

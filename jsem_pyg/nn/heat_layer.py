@@ -1,6 +1,6 @@
 """The base of all diffusion layers: times or a filter, options, and a reader of graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import torch
@@ -10,7 +10,7 @@ from torch_geometric.nn.inits import reset
 from .._checks import check_bool, check_instance
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, read_times, refuse_jit, shape_times
+from ..diffusion.times import Times, check_signal, read_times, refuse_jit, shape_times
 from ..graph.prepare import GraphReader
 from .diffusion_time import DiffusionTime
 
@@ -18,8 +18,8 @@ from .diffusion_time import DiffusionTime
 class HeatLayer(torch.nn.Module):
     """Abstract base of the layers on graphs, hypergraphs and complexes.
 
-    A layer's `forward` reads what comes with the signal, makes an operator of it, and diffuses the
-    signal by it; :class:`.ChannelMap` is for layers that also map channels.
+    A layer's `forward` checks the signal, reads what comes with it, makes an operator of that, and
+    calls `transform`; :class:`.ChannelMap` makes a layer map channels as well.
     """
 
     time: DiffusionTime
@@ -65,6 +65,14 @@ class HeatLayer(torch.nn.Module):
             return Times(shape_times(self.t, x.size(-1)), 0.0)
         return read_times(self.t, x.size(-1))
 
+    def check_features(self, x: Tensor, sees_nodes: bool = True) -> None:
+        """Raise unless the layer takes a signal like x."""
+        check_signal(x)
+
+    def transform(self, x: Tensor, diffuse: Callable[[Tensor], Tensor]) -> Tensor:
+        """Diffuse to [..., S, N, D], and bring the scales side by side: [..., N, S D]."""
+        return diffuse(x).transpose(-3, -2).flatten(-2)
+
     def __prepare_scriptable__(self) -> NoReturn:  # what torch.jit.script looks for
         refuse_jit("torch.jit.script, which cannot read the code of the layers")
 
@@ -76,8 +84,3 @@ class HeatLayer(torch.nn.Module):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._describe()})"
-
-
-def join_scales(out: Tensor) -> Tensor:
-    """Bring the scales side by side: [..., S, N, D] -> [..., N, S D]."""
-    return out.transpose(-3, -2).flatten(-2)

@@ -1,15 +1,11 @@
 """The stackable layer on hypergraphs: diffusion at one or several scales, then a linear map."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
-from torch_geometric.typing import OptTensor
 
 from ..diffusion.filters import Filter
-from ..kernels.torch_func import eager
 from .channel_map import ChannelMap
-from .heat_layer import join_scales
 from .hypergraph_diffusion import HypergraphDiffusion
 
 
@@ -68,22 +64,3 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
         solver = (normalization, degree, tol, backend)
         super().__init__(num_hyperedges, t, learn_t, *solver, filter)
         self._make_map(in_channels, out_channels, bias)
-
-    @eager
-    def forward(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor = None,
-        num_hyperedges: int | None = None,
-    ) -> Tensor:
-        """Diffuse the node features and map them; see the class for shapes.
-
-        Without weights, give `num_hyperedges` if the last hyperedges may be empty.
-        """
-        self.check_features(x)
-        times = self.times(x)
-        hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
-        if self.maps_first(x):
-            return self.add_bias(self.diffuse(self.lin(x), hypergraph, times).squeeze(-3))
-        return self.add_bias(self.lin(join_scales(self.diffuse(x, hypergraph, times))))

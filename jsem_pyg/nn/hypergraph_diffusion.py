@@ -14,13 +14,12 @@ from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, check_signal
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import read_hypergraph
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .conductance import FLOOR
-from .heat_layer import HeatLayer, join_scales
+from .heat_layer import HeatLayer
 
 
 class HyperedgeWeight(torch.nn.Module):
@@ -117,9 +116,10 @@ class HypergraphDiffusion(HeatLayer):
 
         Without weights, give `num_hyperedges` if the last hyperedges may be empty.
         """
-        check_signal(x)
+        self.check_features(x)
+        times = self.times(x)
         hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
-        return join_scales(self.diffuse(x, hypergraph, self.times(x)))
+        return self.transform(x, lambda x: hypergraph_heat(x, *hypergraph, times, self.options))
 
     def read(
         self,
@@ -148,15 +148,6 @@ class HypergraphDiffusion(HeatLayer):
             learned: Tensor = self.weight()
             learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
             return structure, learned if weight is None else weight * learned
-
-    def diffuse(
-        self,
-        x: Tensor,
-        hypergraph: tuple[HypergraphStructure, OptTensor],
-        times: Times | Filter,
-    ) -> Tensor:
-        """Diffuse or filter a signal [..., N, D] on a weighted hypergraph -> [..., S, N, D]."""
-        return hypergraph_heat(x, *hypergraph, times, self.options)
 
     def _describe(self) -> str:
         parts = [super()._describe()]

@@ -9,12 +9,12 @@ from torch_geometric.typing import OptTensor
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
-from ..diffusion.times import check_signal, read_times
+from ..diffusion.times import read_times
 from ..kernels.table import lists_backends
 from ..kernels.torch_func import eager
 from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
-from .heat_layer import HeatLayer, join_scales
+from .heat_layer import HeatLayer
 
 
 @lists_backends(FACTORED)
@@ -116,13 +116,13 @@ class SimplicialDiffusion(HeatLayer):
         triangle_weight: OptTensor = None,
     ) -> Tensor:
         """Diffuse the flows; see the class for shapes."""
-        check_signal(x)
+        self.check_features(x)
         times = self.times(x)
         up = read_times(self.t_up, x.size(-1)) if self.filter is None else self.filter
         weighted = read_complex(
             self._reader, edge_index, x, triangles, edge_weight, triangle_weight
         )
-        return join_scales(simplicial_heat(x, weighted, times, up, self.options))
+        return self.transform(x, lambda x: simplicial_heat(x, weighted, times, up, self.options))
 
     def _describe(self) -> str:
         times = f"{self._describe_times()}, t_up={self.time_up}"

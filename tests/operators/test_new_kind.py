@@ -18,7 +18,7 @@ from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.memory import Prepared
 from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
-from jsem_pyg.nn.heat_layer import HeatLayer, join_scales
+from jsem_pyg.nn.heat_layer import HeatLayer
 from jsem_pyg.operators import HeatOperator, Scaling
 from jsem_pyg.operators.factored import FACTORED, factored_operator
 from jsem_pyg.testing import assert_heat_laws
@@ -87,9 +87,9 @@ class CitationDiffusion(HeatLayer):
         self._make_heat(t, learn_t, HeatOptions(normalization=None, domain="citations"))
 
     def forward(self, x, edge_index, weight=None):
-        check_signal(x)
+        self.check_features(x)
         times, diffuse = prepare(self._reader, self.options, self.t, x, edge_index, weight)
-        return join_scales(diffuse(x, times=times))
+        return self.transform(x, partial(diffuse, times=times))
 
 
 EDGES = torch.tensor([[0, 0, 0, 1, 1, 4], [1, 2, 3, 2, 5, 3]])
