@@ -1,4 +1,4 @@
-"""The cases of test_triton_gpu.py, which says in what process they run."""
+"""The cases of `kernels/test_triton.py`, which says in what process they run."""
 
 import math
 
