@@ -19,7 +19,7 @@ from jax.experimental.buffer_callback import buffer_callback
 from .._checks import check_num_nodes
 from ..diffusion import heat_diffusion as heat_by_torch
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import is_single, shape_times
+from ..diffusion.times import shape_times
 from ..graph import GraphStructure
 
 jax.tree_util.register_static(GraphStructure)
@@ -99,7 +99,7 @@ def heat_diffusion(
         )
     times = jnp.asarray(t, float)
     scales = shape_times(torch.zeros(times.shape), x.shape[-1]).shape[:1]  # checks the shape
-    shape = (*x.shape[:-2], *(() if is_single(times) else scales), *x.shape[-2:])
+    shape = (*x.shape[:-2], *(() if times.ndim == 0 else scales), *x.shape[-2:])
     leaves = x.astype(dtype), weight.astype(dtype), times
     if any(isinstance(each, jax.core.Tracer) for each in leaves):
         out = _diffuse(graph, options, shape, *leaves)
@@ -175,8 +175,8 @@ _diffuse.defvjp(_forward, _backward)
 
 
 def _by_torch(graph: GraphStructure, options: HeatOptions, x: Any, weight: Any, t: Any) -> Any:
-    how = {"degree": options.degree, "tol": options.tol, "normalization": options.normalization}
-    return heat_by_torch(x, graph, weight, t, **how)
+    degree, tol, normalization = options.degree, options.tol, options.normalization
+    return heat_by_torch(x, graph, weight, t, degree=degree, tol=tol, normalization=normalization)
 
 
 def _call(compute: Callable[..., None], shapes: Any, *arguments: Array) -> Any:

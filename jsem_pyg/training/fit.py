@@ -136,8 +136,8 @@ def fit(
               nothing can be executed); nothing is written if omitted.
             - `checkpoint_every`: epochs between two writes, 10. The end of a run is always written.
             - `resume`: continue from `checkpoint` if that file exists. `epochs` may have grown;
-              what else shapes the result must be as it was: the arguments, the data to the last
-              entry, and the model's configuration.
+              what else shapes the result must be as it was: the arguments (of functions the
+              name), the data to the last entry, and the model's configuration.
             - `callbacks`: functions that are called with an :class:`~jsem_pyg.training.EpochEnd`
               after each epoch, before the checkpoint is written. Training stops if any of them
               returns True. No checkpoint holds their state.

@@ -1,5 +1,4 @@
 import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -190,58 +189,27 @@ ROWS = "".join(f"{i * 7 % 11}.5,{i}\n" for i in range(20))
 EDGES = "".join(f"{i},{i * i % 7},0.5\n" for i in range(20))
 
 
-def refused(path, reading=PLAIN):
-    with pytest.raises(ValueError, match="To fix this|edge list") as told:
-        choose_columns(read_rows(path, reading), reading)
-    return str(told.value)
-
-
 @pytest.mark.parametrize(
-    ("name", "text", "said", "reading"),
+    ("name", "text", "option"),
     [
-        ("units.csv", f"a,b\ncm,kg\n{ROWS}", "'cm' in row 0.*--header 2 reads", {"header": 2}),
-        (
-            "comment.csv",
-            "# of 2020\na\n" + ROWS.replace(",", ""),
-            "--comment '#'",
-            {"comment": "#"},
-        ),
-        (
-            "de.csv",
-            "a;b\n" + ROWS.replace(",", ";").replace(".", ","),
-            "--decimal ','",
-            {"decimal": ","},
-        ),
-        (
-            "th.csv",
-            "a;b\n" + '1,200;3,400\n"1,500";2,000\n' * 9,
-            "--thousands ','",
-            {"thousands": ","},
-        ),
-        ("odd.csv", f"a,b\n{ROWS}ca. 9,1\n", "'ca. 9' in row 20.*--type a=number takes", {}),
-        (
-            "space.csv",
-            "a b\n" + ROWS.replace(",", " "),
-            "--delimiter ' ' reads",
-            {"delimiter": " "},
-        ),
-        (
-            "space.txt",
-            "# a b\n" + ROWS.replace(",", " "),
-            "2 numbers in each line.*--delimiter ' ' --header 0 --comment '#' reads",
-            {"delimiter": " ", "header": 0, "comment": "#"},
-        ),
-        ("commas.txt", ROWS, "--delimiter ',' --header 0 reads", {"delimiter": ",", "header": 0}),
-        ("edges.csv", f"Source,Target,Weight\n{EDGES}", "an edge list", {}),
-        ("edges.txt", "# From To\n" + EDGES.replace(",", "\t"), "an edge list", {}),
+        ("units.csv", f"a,b\ncm,kg\n{ROWS}", {"header": 2}),
+        ("comment.csv", "# of 2020\na\n" + ROWS.replace(",", ""), {"comment": "#"}),
+        ("de.csv", "a;b\n" + ROWS.replace(",", ";").replace(".", ","), {"decimal": ","}),
+        ("th.csv", "a;b\n" + '1,200;3,400\n"1,500";2,000\n' * 9, {"thousands": ","}),
+        ("odd.csv", f"a,b\n{ROWS}ca. 9,1\n", None),
+        ("space.csv", "a b\n" + ROWS.replace(",", " "), {"delimiter": " "}),
+        ("commas.txt", ROWS, {"delimiter": ",", "header": 0}),
+        ("edges.csv", f"Source,Target,Weight\n{EDGES}", None),
+        ("edges.txt", "# From To\n" + EDGES.replace(",", "\t"), None),
     ],
 )
-def test_numbers_are_not_embedded_as_text(tmp_path, name, text, said, reading):
+def test_numbers_are_not_embedded_as_text(tmp_path, name, text, option):
     path = tmp_path / name
     path.write_text(text)
-    assert re.search(said, refused(path))
-    if reading:  # and with the option that is named
-        reading = Reading(**reading)
+    with pytest.raises(ValueError, match="To fix this|edge list"):
+        choose_columns(read_rows(path, PLAIN), PLAIN)
+    if option is not None:  # which says how to read it
+        reading = Reading(**option)
         choice = choose_columns(read_rows(path, reading), reading)
         assert choice.kind == "table"
         assert len(read_vectors(choice.points).vectors) >= 18

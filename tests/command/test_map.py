@@ -312,7 +312,7 @@ def test_missing_numbers_may_be_the_median(mixed):
 
 def test_a_german_table_is_read_by_predict_as_it_was_mapped(mixed):
     mixed.to_csv("de.csv", index=False, sep=";", decimal=",")
-    assert "To fix this: --decimal ','" in bad("map", "de.csv", *QUICK)
+    assert "--decimal" in bad("map", "de.csv", *QUICK)
     options = ("--type", "place=category", "-c", "size", "-c", "place")
     good("map", "de.csv", "--decimal", ",", "-k", 2, *options, *QUICK)
     assert "--type place=category" in Path("de-map/report.md").read_text()
