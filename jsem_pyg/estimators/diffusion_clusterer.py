@@ -78,8 +78,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        tree_: a :class:`ClusterTree`: the levels that "auto" found, the one that is taken first,
-            and clusterings into every other number; for a given number, it and what it merges into.
+        tree_: clusterings into every number: `levels`, those that "auto" found (`n_clusters`,
+            `persistence`, `labels`), the one that is taken first; `cut(n_clusters)`; `linkage`, the
+            merges in SciPy's form, and `linkage_of(labels)`, those of any clustering. For a given
+            number, it and what it merges into.
         cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
             income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
@@ -203,7 +205,14 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return self._graph.graph.x.numpy().copy()
 
     def cut(self, n_clusters: int) -> np.ndarray:
-        """Return clusters [N] of another number: :meth:`ClusterTree.cut`."""
+        """Return the clusters [N] of another number, without fitting anew.
+
+        Args:
+            n_clusters: how many: the level of this number, or else the next finer one, merged.
+
+        Raises:
+            ValueError: if there is no level that fine.
+        """
         check_is_fitted(self)
         return self.tree_.cut(n_clusters)
 

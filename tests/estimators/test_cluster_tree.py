@@ -6,8 +6,8 @@ from sklearn.metrics import adjusted_rand_score
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.estimators import ClusterTree, DiffusionClusterer
-from jsem_pyg.estimators.cluster_tree import TIME, ClusterLevel
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.estimators.cluster_tree import TIME, ClusterLevel, ClusterTree
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.transforms import FaissKNNGraph
 

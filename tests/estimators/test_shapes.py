@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading
-from jsem_pyg.report.findings import read_findings
 
 RNG = np.random.default_rng(7)
 
@@ -120,13 +118,3 @@ def test_what_no_label_reaches_can_be_of_any_class():
     np.testing.assert_allclose(model.label_distributions_[120:], [[0.6, 0.4]] * 60)
     np.testing.assert_allclose(model.predict_proba([[0, 905.0]]), [[0.6, 0.4]])
     assert model.predict_proba([[0.1, 0.1]])[0, 0] > 0.9
-
-
-def test_a_report_takes_the_array_that_was_clustered():
-    x, _ = SHAPES["moons"]
-    clusterer = DiffusionClusterer(2, random_state=0).fit(x)
-    for array in (x, x.tolist(), pd.DataFrame(x), torch.from_numpy(x)):
-        graph, _, found = read_findings(array, clusterer)
-        assert len(graph.x) == len(found.labels) == len(x)
-    with pytest.raises(ValueError, match="'data'"):
-        read_findings("points", clusterer)
