@@ -7,7 +7,7 @@ from command.command_cases import documents
 
 from jsem_pyg._table_files import Reading, read_rows
 from jsem_pyg.command.choice import choose_columns
-from jsem_pyg.command.columns import as_text, read_column
+from jsem_pyg.command.columns import read_column
 from jsem_pyg.command.content import Encoding, read_documents, read_labels, read_vectors
 
 TEXTS, TOPICS = documents()
@@ -92,14 +92,6 @@ def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_th
         "tags": "lists of texts, or of different lengths",
         "Unnamed: 0": "row numbers",
     }
-
-
-def test_a_single_number_tells_too_little_beside_names():
-    assert names(choose(income=NUMBERS).points) == ["income"]
-    assert names(choose(income=NUMBERS, name=NAMES).points) == ["name"]
-    chosen = choose(income=NUMBERS, name=NAMES, topic=TOPICS)
-    assert names(chosen.points) == ["income", "topic"]
-    assert choose(a=TOPICS, b=TOPICS).kind == "table"
 
 
 def test_vectors_come_first_and_text_names_them():
@@ -305,9 +297,3 @@ def test_labels_of_any_kind_and_missing_ones():
     assert codes.tolist() == [0, 1, -1, -1, 0]
     with pytest.raises(ValueError, match="labels in the column 'y' .got none in 2 rows"):
         read_labels(pd.Series(["", None], name="y"))
-
-
-def test_numbers_of_single_precision_are_written_as_they_are():
-    """0.1 was 0.10000000149011612 in the report, and in what is embedded."""
-    assert as_text(pd.Series([0.1, 3, np.nan], dtype=np.float32)) == ["0.1", "3", ""]
-    assert as_text(pd.Series([1, None], dtype="Int64")) == ["1", ""]

@@ -1,5 +1,4 @@
 import os
-from pathlib import Path
 
 import pytest
 import torch
@@ -65,14 +64,6 @@ def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
     torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
     torch.testing.assert_close(embed(TEXTS[4:8]), other, rtol=0, atol=0)
     assert caplog.text.count("to hold this block") == 2
-
-
-def test_where_embeddings_are_kept(monkeypatch):
-    monkeypatch.delenv("JSEM_PYG_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert default_cache() == Path("/somewhere/jsem_pyg/embeddings")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert default_cache() == Path.home() / ".cache/jsem_pyg/embeddings"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

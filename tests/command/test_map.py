@@ -91,18 +91,6 @@ def test_documents_become_a_folder(texts):
         assert f"| {topic} | {' | '.join(map(str, row))} |" in report
 
 
-def test_the_report_counts_rows(texts):
-    again = pd.concat([texts, *[texts.iloc[7:8]] * 30, *[texts.iloc[8:11]] * 3])
-    again.to_csv("documents.csv", index=False)
-    good("map", "documents.csv", *QUICK)
-    table = pd.read_csv("documents-map/clusters.csv")
-    table = table.dropna(subset="cluster").astype({"cluster": int})
-    report = Path("documents-map/report.md").read_text()
-    for cluster, rows in table.groupby("cluster"):
-        cells = f"{len(rows)} | {len(rows) / len(table):.1%} | {rows.probability.mean():.2f} |"
-        assert re.search(rf"^\| {cluster} \| .* \| {re.escape(cells)}$", report, re.M)
-
-
 def test_vectors_become_a_folder(points):
     said = good("map", "points.npy", "-k", "2", "-o", "deep/down", *QUICK)
     assert "clustered is vectors of: x" in said
@@ -144,17 +132,6 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     )
     said = bad("map", "wine.csv", "--labels", "Tarjet", "-o", "other", *QUICK)
     assert "Did you mean 'target'?" in " ".join(said.split())
-
-
-def test_digits_that_float32_does_not_have_are_kept():
-    draw, group = np.random.default_rng(0), np.repeat([0, 1], 30)
-    seconds = 1.7e9 + 40 * group + draw.normal(size=60)
-    pd.DataFrame({"seconds": seconds, "meters": 5.0}).to_csv("times.csv", index=False)
-    good("map", "times.csv", "-k", "2", *QUICK)
-    assert adjusted_rand_score(group, pd.read_csv("times-map/clusters.csv").cluster) == 1
-    assert run("predict", "times-map", "times.csv", "-o", "out.csv").exit_code == 0
-    found = pd.read_csv("out.csv"), pd.read_csv("times-map/clusters.csv")
-    pd.testing.assert_frame_equal(*found)
 
 
 def test_the_map_is_drawn(points):
@@ -248,24 +225,6 @@ def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
         assert Path("documents-map/clusters.csv").read_bytes() == whole
 
 
-def test_verbose_prints_what_was_read():
-    rows = "".join(f"{i % 4};{i**2}\n" for i in range(9))
-    Path("rows.csv").write_text(f"x;été\n{rows}", encoding="latin-1")
-    said = good("map", "rows.csv", "--encoding", "latin-1", "-v", *QUICK)
-    assert "Delimiter ';', columns 'x', 'été'" in said
-
-
-def test_the_option_of_a_level_is_its_number_of_clusters():
-    """`--clusters 11` was offered for eight clusters."""
-    load_wine(as_frame=True).frame.to_csv("wine.csv", index=False)
-    said = good("map", "wine.csv", "--labels", "target", *QUICK)
-    offered = re.findall(r"^(\d+) clusters \(--clusters (\d+); ", said, re.M)
-    assert offered
-    assert all(number == option for number, option in offered)
-    report = Path("wine-map/report.md").read_text()
-    assert set(offered) <= set(re.findall(r"^\| (\d+) \| `--clusters (\d+)` \|", report, re.M))
-
-
 @pytest.fixture
 def mixed():
     """mixed.csv: two groups in a number, a percentage and a category; three rows lack a number."""
@@ -308,26 +267,6 @@ def test_missing_numbers_may_be_the_median(mixed):
     assert pd.read_csv("mixed-map/clusters.csv").cluster.notna().all()
     assert run("predict", "mixed-map", "mixed.csv", "-o", "out.csv").exit_code == 0
     assert Path("out.csv").read_bytes() == Path("mixed-map/clusters.csv").read_bytes()
-
-
-def test_a_german_table_is_read_by_predict_as_it_was_mapped(mixed):
-    mixed.to_csv("de.csv", index=False, sep=";", decimal=",")
-    assert "--decimal" in bad("map", "de.csv", *QUICK)
-    options = ("--type", "place=category", "-c", "size", "-c", "place")
-    good("map", "de.csv", "--decimal", ",", "-k", 2, *options, *QUICK)
-    assert "--type place=category" in Path("de-map/report.md").read_text()
-    assert run("predict", "de-map", "de.csv", "-o", "out.csv").exit_code == 0
-    assert Path("out.csv").read_bytes() == Path("de-map/clusters.csv").read_bytes()
-
-
-def test_dates_are_clustered_by_their_days():
-    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(np.arange(60) % 2 * 300, "D")
-    days = days + pd.to_timedelta(np.arange(60), "h")
-    pd.DataFrame({"created": days.strftime("%d.%m.%Y %H:%M")}).to_csv("days.csv", index=False)
-    said = good("map", "days.csv", "-c", "created", "-k", 2, *QUICK)
-    assert "Dates are compared by the days between them." in said
-    found = pd.read_csv("days-map/clusters.csv").cluster
-    assert adjusted_rand_score(np.arange(60) % 2, found) == 1
 
 
 def test_an_output_and_a_table_are_refused_before_torch_is_there(points):

@@ -36,23 +36,12 @@ def test_columns_are_joined(tmp_path):
     assert documents.labels.tolist() == [1, 0]
 
 
-def test_a_column_named_text_is_the_document(tmp_path):
-    documents = read_documents(write(tmp_path / "a.csv", "author,text\nX,one\nY,two\n"))
-    assert documents.texts == ["one", "two"]
-    assert documents.labels is None
-
-
 def test_columns_by_name_in_the_given_order(tmp_path):
     path = write(tmp_path / "a.csv", "a,b,kind\nx,007,sea\ny,008,sky\n")
     documents = read_documents(path, ("b", "a"), "kind")
     assert documents.texts == ["007 x", "008 y"]
     assert documents.labels.tolist() == ["sea", "sky"]
     assert read_documents(path, "b").texts == ["007", "008"]
-
-
-def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
-    table = 'text\nNA\n""\nnull\n'
-    assert read_documents(write(tmp_path / "a.csv", table)).texts == ["NA", "", "null"]
 
 
 def test_labels_that_begin_with_zero_are_names(tmp_path):
@@ -64,17 +53,10 @@ def test_labels_that_begin_with_zero_are_names(tmp_path):
     ("text", "arguments", "message"),
     [
         ("a,b\nx,y\n", {"text_columns": "c"}, r"columns \['c'\]"),
-        (
-            "a,b\nx,y\n",
-            {"text_columns": "a", "label_column": "c"},
-            r"columns \['c'\]",
-        ),
         ("label,n\n0,1\n", {}, r"columns \['text'\] \(got \['label', 'n'\]\)"),
         ("label,text\n0,a\n,b\n", {}, "got 1 of 2 empty in the column 'label'"),
         ("text\n", {}, "at least one document"),
         ("", {}, "Could not read"),
-        ("a,b\nx,y,z\nx,y,z\n", {}, "longer than its header"),
-        ("a,b\nx,y\nx,y,z\n", {}, "Could not read"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, text, arguments, message):
