@@ -56,18 +56,13 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             classifier predicts them from the features alone
             (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. If you know the number, pass it.
-        n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
-        scale: what columns are divided by: "robust", "standard", None or "auto", see there.
+        n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
-        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         max_clusters: the largest number that "auto" tries.
-        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of k-means, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all, or None, see :class:`HeatDiffusion`.
 
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
@@ -85,12 +80,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
             income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
-        n_neighbors_: the number of neighbours.
-        metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
-        reducer_: the `TruncatedSVD` of sparse X, or None.
-        n_features_in_: the number of columns of X.
-        feature_names_in_: their names, if all are strings.
+        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+            :class:`HeatDiffusion`.
 
     Source: Ng, Jordan and Weiss, "On spectral clustering", 2001, for clusters by modes.
 

@@ -35,17 +35,12 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     neighbours (random walks), and receives their diffused probabilities.
 
     Args:
-        n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
-        scale: what columns are divided by: "robust", "standard", None or "auto", see there.
+        n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
-        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
-        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all, or None, see :class:`HeatDiffusion`.
 
     Attributes:
         classes_: [C] the classes, sorted.
@@ -57,12 +52,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         conductances_: [E] how well each edge conducts, in (0, 1].
         by_graph_: True if labels were spread along the edges alone.
         t_: how long probabilities diffuse.
-        n_neighbors_: the number of neighbours.
-        metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
-        reducer_: the `TruncatedSVD` of sparse X, or None.
-        n_features_in_: the number of columns of X.
-        feature_names_in_: their names, if all are strings.
+        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+            :class:`HeatDiffusion`.
 
     Source: Zhou et al., "Learning with local and global consistency", 2004, for the task.
 
