@@ -138,15 +138,6 @@ def test_vectors_are_assigned_by_the_estimator():
     assert (predict("points-map", "nan.npy").cluster == "").all()
 
 
-def test_an_output_that_cannot_be_written_is_refused_before_documents_are_embedded():
-    Path("new.txt").write_text("one more harbour\n")
-    Path("a-file").touch()
-    embedded = FakeEncoder.embedded
-    told = refused("documents-map", "new.txt", "-o", "a-file/out.csv")
-    assert "Expected '--output' to be in a folder that can be written to" in told
-    assert FakeEncoder.embedded == embedded
-
-
 @pytest.fixture
 def copy_of_map(tmp_path):
     return Path(shutil.copytree("documents-map", tmp_path / "documents-map"))

@@ -203,16 +203,12 @@ def test_a_part_of_a_long_graph_is_fitted():
     ("change", "name"),
     [
         ({"values": torch.tensor([0.0, float("nan"), 1.0])}, "values"),
-        ({"values": torch.zeros(2)}, "values"),
-        ({"values": torch.zeros(3).long()}, "values"),
         ({"observed": torch.tensor([0, 0, 1])}, "observed"),
         ({"observed": torch.tensor([0, 1, 99])}, "observed"),
-        ({"observed": torch.tensor([0.0, 1.0, 2.0])}, "observed"),
         ({"kernel": "cosine"}, "kernel"),
         ({"normalization": "rw"}, "normalization"),
         ({"t": -1.0}, "t"),
         ({"conductance": "sigmoid"}, "conductance"),
-        ({"max_fitted": 0}, "max_fitted"),
     ],
 )
 def test_bad_input_is_refused_by_name(change, name):
@@ -224,10 +220,8 @@ def test_bad_input_is_refused_by_name(change, name):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("edge_index", None),
         ("edge_index", torch.tensor([[0], [1]])),
         ("edge_weight", -torch.ones(24)),
-        ("edge_attr", None),
         ("edge_attr", torch.full((24, 2), float("nan"))),
     ],
 )

@@ -277,8 +277,3 @@ def test_a_graph_that_processes_share_is_not_pruned():
     data = distribute(ring_and_chords()).data
     with pytest.raises(TypeError, match="graph to be that of a single process.*DistributedGraph"):
         fit(gated(), data, epochs=3, callbacks=[PruneEdges(every=1)], **QUICK)
-
-
-def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"'max_share' to lie in \(0, 1\]"):
-        PruneEdges(max_share=2)

@@ -1,7 +1,6 @@
 """What `FormanCurvature` and `EdgeGeometry` share: scales that are remembered."""
 
 import pytest
-import tiny_graphs
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
@@ -31,14 +30,6 @@ def test_a_batch_gives_what_its_graphs_give(make, norm):
     result = transform(Batch.from_data_list(graphs))
     for got, single in zip(result.to_data_list(), graphs, strict=True):
         torch.testing.assert_close(got.edge_attr, transform(single).edge_attr, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(("make", "columns"), [(FormanCurvature, 1), (EdgeGeometry, 2)])
-@pytest.mark.parametrize("norm", [True, False])
-def test_a_graph_without_edges(make, columns, norm):
-    edge_index, _ = tiny_graphs.single_node()
-    data = Data(x=torch.ones(1, 2), edge_index=edge_index, edge_weight=torch.empty(0))
-    assert make(norm=norm)(data).edge_attr.shape == (0, columns)
 
 
 @pytest.mark.parametrize("make", TRANSFORMS)
