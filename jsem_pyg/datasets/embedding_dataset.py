@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._checks import check_nonnegative, check_text
+from .._checks import check_nonnegative
 from .._files import as_path, content_hash
 from .._table_files import suffix_of
 from .base import PointsDataset
@@ -76,10 +76,6 @@ class EmbeddingDataset(PointsDataset):
         names = [text_columns] if isinstance(text_columns, str) else text_columns
         if not isinstance(names, Sequence) or not names:
             raise TypeError(f"Expected 'text_columns' to be names of columns (got {names!r}).")
-        for name in names:
-            check_text("text_columns", name)
-        if label_column is not None:
-            check_text("label_column", label_column)
         self._kind = suffix_of(self.path)
         if self._kind in _ARRAYS and (model is not None or words):
             raise ValueError(

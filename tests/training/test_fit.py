@@ -16,9 +16,9 @@ from training.training_cases import (
     two_clusters,
 )
 
+from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import FitResult, Triplets, fit
-from jsem_pyg.training.checkpoint import load_checkpoint
 from jsem_pyg.training.triplets import TripletLoss
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
@@ -488,7 +488,7 @@ def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_writte
         result = fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint="run.pt", **QUICK)
         assert len(result.history) == 2
     model = SmoothingStub()
-    model.load_state_dict(load_checkpoint("run.pt")["model"])
+    model.load_state_dict(load_tree("run.pt", "checkpoint")["model"])
     assert_equal_weights(model, result.model)
 
 

@@ -20,7 +20,6 @@ from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
 from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
-from jsem_pyg.training.checkpoint import load_checkpoint
 
 EPOCHS = 15
 
@@ -62,7 +61,7 @@ class TripletRun:
     def progress(self, folder):
         """How much is there after a kill; raises if it is damaged."""
         path = folder / "run.safetensors"
-        return load_checkpoint(path)["epoch"] if path.exists() else 0
+        return load_tree(path, "checkpoint")["epoch"] if path.exists() else 0
 
 
 class SelfTraining:
