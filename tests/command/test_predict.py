@@ -167,7 +167,6 @@ def a_folder(path):
 def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
     damage(copy_of_map / name)
     said = refused(copy_of_map, "documents.csv")
-    assert said.count("Expected") == 1
     assert name in said
     assert "Aborted" not in said
     result = run("map", "documents.csv", "-k", "3", "-o", copy_of_map, "--resume", *QUICK)
@@ -178,17 +177,6 @@ def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
     else:
         assert result.exit_code == 1
         assert name in result.output or "a run to resume" in result.output
-
-
-@pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors"])
-def test_a_file_of_another_map_is_seen(copy_of_map, tmp_path, name):
-    other = tmp_path / "other"
-    words = ("map", "documents.csv", "-k", "2", "--words", "0", *QUICK)
-    assert run(*words, "-o", other).exit_code == 0
-    shutil.copy(other / name, copy_of_map / name)
-    said = refused(copy_of_map, "documents.csv")
-    assert name in said
-    assert "another file than the run wrote there" in said
 
 
 def test_words_tell_apart_what_the_encoder_blurs(tmp_path, monkeypatch):

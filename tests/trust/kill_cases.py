@@ -209,8 +209,7 @@ class Map:
             if path.suffix == ".json":
                 MapFolder(path.parent).read()
             elif path.suffix == ".safetensors":
-                if MapFolder(path.parent).read().progress["files"]:  # else it is written again
-                    MapFolder(path.parent).read_clusterer()
+                MapFolder(path.parent).read_clusterer()
             else:
                 assert path.read_text().endswith("\n")
         return len(there)
