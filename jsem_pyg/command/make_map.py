@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from .._files import content_hash, write_whole
+from ..datasets.embedder import Embedder
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
 from ..estimators.columns import name_by_columns, spread
 from ..estimators.neighbor_estimator import limit_threads
 from .content import Content
 from .draw import draw_map
-from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_clusters
 from .result import MapResult, write_csv

@@ -185,7 +185,7 @@ def map_command(
         reading = pop_reading(options)
         settings = MapSettings(file, reading, context.obj, types=dict(types), **options)
         source = read_source(settings, steps)
-        from .embedding import Embedder  # and torch, which takes its time
+        from ..datasets.embedder import Embedder  # and torch, which takes its time
         from .make_map import make_map
 
         with sole_writer("--output", folder.path):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.datasets import EmbeddingDataset, embed_texts, embedding_dataset
+from jsem_pyg.datasets import EmbeddingDataset, embed_texts, embedder
 
 
 @pytest.fixture
@@ -13,11 +13,12 @@ def fake_model(monkeypatch):
     """Embeds a text as its length, and records the calls."""
     calls = []
 
-    def embed(texts, model):
+    def embed(model, texts):
         calls.append((texts, model))
         return torch.tensor([[float(len(text))] for text in texts])
 
-    monkeypatch.setattr(embedding_dataset, "embed_texts", embed)
+    monkeypatch.setattr(embedder, "load_encoder", lambda model: model)
+    monkeypatch.setattr(embedder, "encode", embed)
     return calls
 
 
@@ -54,7 +55,7 @@ def test_the_kind_of_a_packed_file_is_part_of_its_name(tmp_path, fake_model):
         ("a.tsv.gz", ["a,b"]),
     ):
         (tmp_path / name).write_bytes(content)
-        EmbeddingDataset(tmp_path, tmp_path / name)
+        EmbeddingDataset(tmp_path / name[:-3], tmp_path / name)
         assert fake_model[-1][0] == texts, name
     assert len(fake_model) == 3
 

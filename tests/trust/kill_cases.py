@@ -14,7 +14,6 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg._tensor_file import load_tree, save_tree
 from jsem_pyg.command import main
 from jsem_pyg.command.folder import MapFolder
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
@@ -79,41 +78,6 @@ class SelfTraining:
         return 0
 
 
-class Build:
-    """A dataset's cache: there whole, or not at all."""
-
-    files, writes = {"data.safetensors"}, 1
-
-    def run(self, folder):
-        dataset = self.dataset(folder)
-        return {"data": dataset[0].to_dict(), "classes": dataset.classes}
-
-    def progress(self, folder):
-        cached = list(folder.rglob("*.safetensors"))
-        for path in cached:
-            load_tree(path, "data set")
-        return len(cached)
-
-
-class Embeddings(Build):
-    name = "EmbeddingDataset"
-
-    def __init__(self, source):
-        generator = np.random.default_rng(0)
-        self.path = source / "points.npz"
-        np.savez(self.path, x=generator.random((4000, 64)), y=generator.integers(3, size=4000))
-
-    def dataset(self, folder):
-        return EmbeddingDataset(folder, self.path)
-
-
-class Digits(Build):
-    name = "DigitsDataset"
-
-    def dataset(self, folder):
-        return DigitsDataset(folder, pre_transform=centred)
-
-
 class Diffusion:
     """From file to file, in many panels; nobody may lose one that was noted."""
 
@@ -169,7 +133,7 @@ class Embedding:
     name, texts = "embedding", [f"{word} {number}" for number in range(40) for word in "abc"]
 
     def __init__(self):
-        embedding = importlib.import_module("jsem_pyg.command.embedding")
+        embedding = importlib.import_module("jsem_pyg.datasets.embedder")
         embedding._BLOCK = 6
         embedding.load_encoder = lambda model: FakeEncoder()
         self.embedder = embedding.Embedder
@@ -215,17 +179,10 @@ class Map:
         return len(there)
 
 
-def centred(data):
-    data.x = data.x - data.x.mean(0)
-    return data
-
-
 def all_cases(source: Path):
     return [
         TripletRun(Normed, every=1),
-        Embeddings(source),
         Diffusion(source),
-        Digits(),
         TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),
         TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),

@@ -9,7 +9,6 @@ import torch
 from training.training_cases import SmoothingStub, two_clusters
 
 from jsem_pyg._tensor_file import load_tree, save_tree
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.partition import diffuse_file
 from jsem_pyg.partition.files.memory import WorkSizes
@@ -58,21 +57,6 @@ def test_a_run_whose_disk_fills_goes_on_when_there_is_room(tmp_path):
     assert names(tmp_path) == ["run.st", "whole.st"]
     resumed = train(path)
     assert torch.equal(resumed.model.weight, whole.model.weight)
-
-
-@pytest.mark.parametrize("limit", [0, 1000, 100_000])
-def test_a_cache_on_a_full_disk_is_not_there_and_made_later(tmp_path, limit):
-    np.savez(tmp_path / "a.npz", x=np.random.default_rng(0).random((2000, 16)))
-
-    def build():
-        return EmbeddingDataset(tmp_path / "root", tmp_path / "a.npz")[0]
-
-    with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
-        build()
-    assert names(tmp_path / "root") == []
-    assert build().x.shape == (2000, 16)
-    with file_size_limit(0):
-        assert build().x.shape == (2000, 16)  # reading writes nothing
 
 
 @pytest.fixture
@@ -129,6 +113,4 @@ def test_a_read_only_folder_is_noticed_before_the_first_epoch(tmp_path):
             train(folder / "run.st", callbacks=[ran.append])
         with pytest.raises(OSError, match="Read-only|denied"):
             save_tree(folder / "run.st", "checkpoint", "state", STATE)
-        with pytest.raises(OSError, match="Read-only|denied"):
-            DigitsDataset(folder)
     assert not ran
