@@ -207,6 +207,18 @@ def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarra
     return cells.map(number_of).to_numpy(float)
 
 
+def as_text(cells: "pd.Series") -> list[str]:
+    """Return the cells as they are written, empty where they are missing; 1.0 is 1."""
+    is_float = cells.dtype.kind == "f"  # of float32, whose 0.1 is another number in float64
+    written = cells.astype(str) if is_float else cells
+    return [
+        ""
+        if missing
+        else str(cell).removesuffix(".0" if is_float or isinstance(cell, float) else "")
+        for cell, missing in zip(written, cells.isna(), strict=True)
+    ]
+
+
 def is_missing(column: "pd.Series") -> np.ndarray:
     """Return True [N] for cells that are empty, or a mark that tables have in place of a number."""
     return (column.isna() | column.astype(str).str.strip().str.lower().isin(_MISSING)).to_numpy()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._table_files import Reading, as_numbers, is_missing, number_of
+from .._table_files import Reading, as_numbers, as_text, is_missing, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,18 +86,6 @@ def _type_of(cells: "pd.Series", reading: Reading) -> Type:
 def holds_lists(cells: "pd.Series") -> bool:
     """Return True if there are lists or arrays in the cells."""
     return bool(cells.map(lambda cell: isinstance(cell, list | tuple | np.ndarray)).any())
-
-
-def as_text(cells: "pd.Series") -> list[str]:
-    """Return the cells as they are written, empty where they are missing; 1.0 is 1."""
-    is_float = cells.dtype.kind == "f"  # of float32, whose 0.1 is another number in float64
-    written = cells.astype(str) if is_float else cells
-    return [
-        ""
-        if missing
-        else str(cell).removesuffix(".0" if is_float or isinstance(cell, float) else "")
-        for cell, missing in zip(written, cells.isna(), strict=True)
-    ]
 
 
 def _stacked(cells: "pd.Series") -> np.ndarray:

@@ -44,6 +44,17 @@ def test_columns_by_name_in_the_given_order(tmp_path):
     assert read_documents(path, "b").texts == ["007", "008"]
 
 
+def test_what_is_missing_is_an_empty_document_and_no_label(tmp_path):
+    path = write(
+        tmp_path / "a.jsonl", '{"text": "a", "label": 1}\n{"text": null, "label": 2}\n{}\n'
+    )
+    with pytest.raises(ValueError, match="got 1 of 3 empty in the column 'label'"):
+        read_documents(path)
+    path.write_text(path.read_text().replace("{}", '{"label": 1}'))
+    assert read_documents(path).texts == ["a", "", ""]
+    assert read_documents(path).labels.tolist() == [1, 2, 1]
+
+
 def test_labels_that_begin_with_zero_are_names(tmp_path):
     table = "text,label\na,01\nb,1\nc,2\n"
     assert read_documents(write(tmp_path / "a.csv", table)).labels.tolist() == ["01", "1", "2"]
