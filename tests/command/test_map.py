@@ -1,4 +1,3 @@
-import gzip
 import json
 import re
 import shlex
@@ -169,16 +168,6 @@ def test_vectors_may_be_named_by_text_and_scored_by_names():
     assert names == {"ships, harbour", "flour, oven"} or names == {"harbour, ships", "flour, oven"}
 
 
-def test_the_second_run_embeds_nothing(texts):
-    good("map", "documents.csv", "-k", "3", *QUICK)
-    embedded = FakeEncoder.embedded
-    assert embedded == 39
-    good("map", "documents.csv", "-k", "2", "-o", "other", *QUICK)
-    assert FakeEncoder.embedded == embedded
-    good("map", "documents.csv", "-k", "3", "--column", "topic", "-o", "topics", *QUICK)
-    assert FakeEncoder.embedded == embedded + 3
-
-
 def test_a_folder_that_is_there_is_not_touched_unasked(points):
     good("map", "points.npy", "-k", "2", *QUICK)
     before = Path("points-map/clusters.csv").read_bytes()
@@ -337,15 +326,3 @@ def test_missing_packages_are_named_before_the_work(points, monkeypatch):
     Path("documents.txt").write_text("a b\nc d\ne f\n")
     assert 'pip install "jsem_pyg[text]"' in bad("map", "documents.txt", *QUICK)
     assert not Path("documents-map").exists()
-
-
-@pytest.mark.slow  # which takes its seconds to import; `.ci/package` runs the script, too
-def test_the_command_is_a_process_too(points):
-    Path("points.csv.gz").write_bytes(
-        gzip.compress(pd.DataFrame(points[0]).to_csv(index=False).encode())
-    )
-    words = [sys.executable, "-m", "jsem_pyg", "map", "points.csv.gz", "-k", "2", *QUICK]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "Done: see points-map/report.md.\n"  # all else is said beside
-    assert "clustering" in done.stderr

@@ -60,20 +60,6 @@ def test_a_shift_and_a_turn_change_nothing(name, number):
         assert adjusted_rand_score(y, found) > 0.95
 
 
-@pytest.mark.parametrize(
-    "columns", [1, 2, pytest.param(3, marks=pytest.mark.slow)], ids="columns={}".format
-)
-def test_six_random_groups_are_counted(columns):
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        side = {1: 20, 2: 10, 3: 8}[columns]
-        grid = np.stack(np.meshgrid(*[side * np.arange(6)] * columns), axis=-1)
-        centers = rng.permutation(grid.reshape(-1, columns))[:6]
-        x, y = groups(centers, 40)
-        clusterer = DiffusionClusterer(random_state=0).fit(x)
-        assert adjusted_rand_score(y, clusterer.labels_) > 0.95
-
-
 def test_a_spectral_clustering_is_saved_with_names_of_columns(tmp_path):
     x, _ = SHAPES["circles"]
     frame = pd.DataFrame(x, columns=["east", "north"])

@@ -495,12 +495,6 @@ def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_writte
 # ---------------------------------------------------------------- watching
 
 
-def test_nothing_is_printed(capfd):
-    fit(SmoothingStub(), two_clusters(), epochs=3, **(QUICK | {"progress": True}))
-    out, err = capfd.readouterr()
-    assert out == err == ""
-
-
 # ---------------------------------------------------------------- sketching
 
 
