@@ -131,7 +131,10 @@ def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFra
     if named := _NAMED.match(text):
         text, delimiter = text[named.end() :], named["delimiter"]
     delimiter = reading.delimiter or delimiter or guess_delimiter(text)
-    problem: object = "its rows are longer than its header"
+    fix = (
+        "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter (got "
+        f"{delimiter!r}), or leave out lines that begin with # by --comment '#'."
+    )
     try:
         table = pd.read_csv(
             StringIO(text, newline=""),
@@ -141,18 +144,10 @@ def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFra
             dtype=str,
             keep_default_na=False,
         )
-        is_whole = isinstance(table.index, pd.RangeIndex)  # else surplus cells are row names
     except pd.errors.ParserError as error:
-        problem, is_whole = error, False
-    if not is_whole:
-        comments = text.lstrip().startswith("#") and reading.comment is None
-        fix = (
-            "leave out the lines that begin with # by --comment '#'"
-            if comments
-            else "quote the cells that hold the delimiter, or say which it is by --delimiter (got "
-            f"{delimiter!r})"
-        )
-        raise ValueError(f"{problem}. To fix this, {fix}.")
+        raise ValueError(f"{error}. {fix}") from error
+    if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names
+        raise ValueError(f"its rows are longer than its header. {fix}")
     if reading.header > 1:
         parts = ([each for each in name if "Unnamed:" not in each] for name in table.columns)
         table.columns = [" ".join(dict.fromkeys(each)) for each in parts]
