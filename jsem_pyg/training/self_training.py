@@ -27,7 +27,7 @@ from torch import Tensor
 from .._checks import check_positive, check_times
 from .._groups import group_places
 from .._precision import center_and_normalize, without_autocast
-from ..evaluation.modularity import modularity_of
+from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import k_means
@@ -222,6 +222,6 @@ def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) 
 
     def modularity(pseudo: PseudoLabels) -> float:
         labels = pseudo.p.argmax(-1)
-        return round(modularity_of(graph.edge_index, graph.edge_weight, labels), _DIGITS)
+        return round(cut_and_modularity(graph.edge_index, graph.edge_weight, labels)[1], _DIGITS)
 
     return max(found, key=modularity)
