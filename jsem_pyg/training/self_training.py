@@ -33,7 +33,7 @@ from .choose_num_classes import choose_levels
 from .clusters import k_means
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .time_selection import best_time
+from .time_selection import select_time
 from .training_graph import TrainingGraph, keep_known
 
 _log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def _learn_labels(
     seed: int,
 ) -> PseudoLabels:
     """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
-    t = best_time(graph, times, seed=seed).t
+    t = select_time(graph, times, seed=seed).t
     [(_, z)] = graph.diffused_rows(features, [t])
     z = center_and_normalize(z)
     fit_classifier(model, z, labels >= 0, labels)
