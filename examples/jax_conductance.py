@@ -29,12 +29,11 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import Normalizer
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import heat_degree
-from jsem_pyg.jax import Graph, heat_diffusion, prepare_graph
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.jax import heat_diffusion
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
-LONGEST = 20.0  # the learned time stays below, and the number of terms is enough for it
-DEGREE = heat_degree(LONGEST, bound=1e-7)
+LONGEST = 20.0  # the learned time stays below
 LEAST = 0.01  # what a closed edge still conducts
 FIXED = 5.0  # the time that is not learned, and where learning starts
 
@@ -108,7 +107,7 @@ def logits(params: dict[str, Any], inputs: dict[str, Any]) -> jax.Array:
     x = inputs["x"]
     if "time" in params:
         weight = inputs["edge_weight"] * conductance(params, inputs["edge_attr"])
-        x = heat_diffusion(x, inputs["graph"], weight, time(params), degree=DEGREE, tol=1e-5)
+        x = heat_diffusion(x, inputs["graph"], weight, time(params), tol=1e-5)
     x = x / jnp.linalg.norm(x, axis=1, keepdims=True)
     return 10 * x @ params["matrix"] + params["bias"]  # rows of length one need large weights
 
@@ -142,7 +141,7 @@ def few(y: np.ndarray, each: int, seed: int) -> np.ndarray:
 
 
 def compare(args: argparse.Namespace, data: Data, y: np.ndarray) -> pd.DataFrame:
-    graph: Graph = prepare_graph(data.edge_index, data.num_nodes)
+    graph = GraphStructure(data.edge_index, data.num_nodes)
     arrays = {name: jnp.asarray(data[name].numpy()) for name in ("x", "edge_weight", "edge_attr")}
     inputs, rows = {"graph": graph, **arrays}, []
     start, end = y[data.edge_index.numpy()]

@@ -1,4 +1,4 @@
-"""PyG's `examples/gcn.py` with jsem_pyg's model in place of `GCN`.
+"""PyG's `examples/gcn.py` with a model of jsem_pyg's layers in place of `GCN`.
 
     python examples/pyg_gcn.py --dataset Cora
 
@@ -9,6 +9,7 @@ needs; both transforms are PyG's. `--root` is where PyG keeps, or downloads, the
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +18,20 @@ from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.datasets import Planetoid
 from torch_geometric.logging import log
+from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from jsem_pyg.models import AnisotropicGNN
+from jsem_pyg.nn import AnisotropicChebConv
+
+
+class AnisotropicGNN(BasicGNN):
+    """Layers of `AnisotropicChebConv`; `act`, `norm`, `dropout` and `jk` are PyG's."""
+
+    supports_edge_weight = True
+    supports_edge_attr = True
+    supports_norm_batch = True
+
+    def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> AnisotropicChebConv:
+        return AnisotropicChebConv(in_channels, out_channels, **kwargs)
 
 
 def train(model: torch.nn.Module, data: Data, optimizer: torch.optim.Optimizer) -> float:

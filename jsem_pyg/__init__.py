@@ -14,10 +14,9 @@ The package reads in the order in which data flows through it; a stage imports o
 9. :mod:`~jsem_pyg.evaluation`: representations -> scores
 10. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
-After them come the adapters: :mod:`~jsem_pyg.transforms` and :mod:`~jsem_pyg.models` for PyG,
-:mod:`~jsem_pyg.estimators` for scikit-learn, `jsem_pyg.anndata` for cells and `jsem_pyg.jax` for
-JAX (extras; imported by their names), :mod:`~jsem_pyg.report`, a page for a browser, and the
-command `jsem-pyg`.
+After them come the adapters: :mod:`~jsem_pyg.transforms` for PyG, :mod:`~jsem_pyg.estimators` for
+scikit-learn, `jsem_pyg.anndata` for cells and `jsem_pyg.jax` for JAX (extras; imported by their
+names), :mod:`~jsem_pyg.report`, a page for a browser, and the command `jsem-pyg`.
 :mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.kernels`,
 the ways to compute it all, is private, except for the table that a backend of your own joins. Every
 part is loaded where it is first used.
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
         estimators,
         evaluation,
         graph,
-        models,
         neighbors,
         nn,
         operators,
@@ -55,7 +53,6 @@ __all__ = [
     "estimators",
     "evaluation",
     "graph",
-    "models",
     "neighbors",
     "nn",
     "operators",

@@ -131,7 +131,10 @@ def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFra
     if named := _NAMED.match(text):
         text, delimiter = text[named.end() :], named["delimiter"]
     delimiter = reading.delimiter or delimiter or guess_delimiter(text)
-    problem: object = "its rows are longer than its header"
+    fix = (
+        "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter (got "
+        f"{delimiter!r}), or leave out lines that begin with # by --comment '#'."
+    )
     try:
         table = pd.read_csv(
             StringIO(text, newline=""),
@@ -141,18 +144,10 @@ def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFra
             dtype=str,
             keep_default_na=False,
         )
-        is_whole = isinstance(table.index, pd.RangeIndex)  # else surplus cells are row names
     except pd.errors.ParserError as error:
-        problem, is_whole = error, False
-    if not is_whole:
-        comments = text.lstrip().startswith("#") and reading.comment is None
-        fix = (
-            "leave out the lines that begin with # by --comment '#'"
-            if comments
-            else "quote the cells that hold the delimiter, or say which it is by --delimiter (got "
-            f"{delimiter!r})"
-        )
-        raise ValueError(f"{problem}. To fix this, {fix}.")
+        raise ValueError(f"{error}. {fix}") from error
+    if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names
+        raise ValueError(f"its rows are longer than its header. {fix}")
     if reading.header > 1:
         parts = ([each for each in name if "Unnamed:" not in each] for name in table.columns)
         table.columns = [" ".join(dict.fromkeys(each)) for each in parts]
@@ -205,6 +200,18 @@ def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarra
     if reading is not None and reading.decimal:
         cells = cells.str.replace(reading.decimal, ".", regex=False)
     return cells.map(number_of).to_numpy(float)
+
+
+def as_text(cells: "pd.Series") -> list[str]:
+    """Return the cells as they are written, empty where they are missing; 1.0 is 1."""
+    is_float = cells.dtype.kind == "f"  # of float32, whose 0.1 is another number in float64
+    written = cells.astype(str) if is_float else cells
+    return [
+        ""
+        if missing
+        else str(cell).removesuffix(".0" if is_float or isinstance(cell, float) else "")
+        for cell, missing in zip(written, cells.isna(), strict=True)
+    ]
 
 
 def is_missing(column: "pd.Series") -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from itertools import pairwise
 
 import pytest
 
@@ -94,14 +93,6 @@ class Hands:
         self.point_at(group, number)
         self.wait(lambda: self.shows("#tip"))
         self.actions().click().perform()
-
-    def lasso(self, corners):
-        """Drag around corners, in pixels from the middle of the map."""
-        chain = self.actions().move_to_element_with_offset(self.find("#map"), *corners[0])
-        chain.click_and_hold()
-        for (a, b), (c, d) in pairwise(corners):
-            chain.move_by_offset(c - a, d - b)
-        chain.release().perform()
 
     def complaints(self):
         """What the console says, but for how the driver of the graphics does its work."""

@@ -15,7 +15,8 @@ enable_x64 = (jax if hasattr(jax, "enable_x64") else experimental).enable_x64  #
 jax.config.update("jax_disable_most_optimizations", True)  # compiling is what takes time here
 
 from jsem_pyg.diffusion import heat_diffusion as torch_heat_diffusion  # noqa: E402
-from jsem_pyg.jax import heat_diffusion, prepare_graph  # noqa: E402
+from jsem_pyg.graph import GraphStructure  # noqa: E402
+from jsem_pyg.jax import heat_diffusion  # noqa: E402
 from jsem_pyg.testing import random_graph  # noqa: E402
 
 
@@ -30,7 +31,7 @@ class Case(NamedTuple):
 
     @property
     def graph(self):
-        return prepare_graph(self.edge_index, self.x.shape[-2])
+        return GraphStructure(torch.from_numpy(self.edge_index), self.x.shape[-2])
 
     @property
     def leaves(self):

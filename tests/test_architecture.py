@@ -19,7 +19,7 @@ ROOT = Path(jsem_pyg.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 # The one order of the stages is that of the package's docstring; the adapters come after them.
 STAGES = re.findall(r"^\d+\. :mod:`~jsem_pyg\.(\w+)`", jsem_pyg.__doc__, re.MULTILINE)
-PARTS = [*STAGES, "transforms", "models", "estimators", "anndata", "jax", "report", "command"]
+PARTS = [*STAGES, "transforms", "estimators", "anndata", "jax", "report", "command"]
 GROUND = {
     "kernels",
     "_checks",
@@ -152,7 +152,7 @@ def test_the_ground_floor_knows_no_stage():
 @pytest.mark.ci
 def test_importing_the_package_loads_nothing_optional():
     # What PyG itself loads (numba, where it is installed) is not our doing.
-    parts = ", ".join(f"jsem_pyg.{part}" for part in [*STAGES, "transforms", "models", "testing"])
+    parts = ", ".join(f"jsem_pyg.{part}" for part in [*STAGES, "transforms", "testing"])
     code = f"import torch_geometric; before = set(sys.modules); import {parts}; "
     loaded = modules_after(f"{code}[sys.modules.pop(each) for each in before - {{'sys'}}]")
     assert "jsem_pyg.testing" in loaded

@@ -51,17 +51,12 @@ def test_a_tree_comes_back_as_it_was(tmp_path):
     ("value", "message"),
     [
         (np.ones(2), r"'state.a\[0\]' to be .*got ndarray"),
-        ({1, 2}, "got set"),
         (object(), "got object"),
-        (nn.ReLU(), "got ReLU"),
         (1j, "got complex"),
-        (b"a", "got bytes"),
-        (torch.float32, "got dtype"),
         (torch.eye(2).to_sparse(), "dense tensor .*got torch.sparse_coo"),
         (torch.zeros(2, dtype=torch.complex64), "real numbers .*got torch.complex64"),
         (torch.zeros(2, device="meta"), "got torch.float32 on the device 'meta'"),
         ({1.5: 0}, r"keys of 'state.a\[0\]' to be strings or integers \(got 1.5"),
-        ({True: 0}, "got True"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(tmp_path, value, message):

@@ -40,7 +40,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.evaluation import clustering_scores
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.training import EpochEnd, FitResult, PruneEdges, fit
+from jsem_pyg.training import FitResult, PruneEdges, fit
 from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
 
 CHANNELS, CLASSES = 64, 10
@@ -90,7 +90,7 @@ def train(
     """The result of a run, the seconds that it took, and the number of edges in each epoch."""
     num_edges: list[int] = []
 
-    def count(end: EpochEnd) -> None:
+    def count(end: Any) -> None:
         num_edges.append(end.input.edge_index.size(1))
 
     torch.manual_seed(seed)

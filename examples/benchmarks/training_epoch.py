@@ -123,7 +123,7 @@ def check(name: str, actual: list[Tensor], expected: list[Tensor], tol: float = 
 def jax_epochs(
     structure: GraphStructure, x: Tensor, weight: Tensor, degree: int, repeats: int
 ) -> dict[str, tuple[list[Tensor], dict[str, float]]]:
-    """The results and the seconds of an epoch by JAX, for each of its backends that runs."""
+    """The results and the seconds of an epoch by JAX."""
     if find_spec("jax") is None:
         print("JAX is not installed: its rows are left out (pip install 'jsem_pyg[jax]').\n")
         return {}
@@ -131,30 +131,24 @@ def jax_epochs(
     import jax.numpy as jnp
 
     from jsem_pyg.jax import heat_diffusion as heat_by_jax
-    from jsem_pyg.jax import prepare_graph
-    from jsem_pyg.jax.numba_call import numba_obstacle
 
-    graph = prepare_graph(structure)
     leaves = [jnp.asarray(each.numpy()) for each in (x, weight, torch.tensor(5.0))]
-    found = {}
-    for backend in ("xla",) if numba_obstacle() else ("numba", "xla"):
 
-        def forward(x, weight, t, backend=backend):
-            return heat_by_jax(x, graph, weight, t, degree=degree, backend=backend)
+    def forward(x, weight, t):
+        return heat_by_jax(x, structure, weight, t, degree=degree)
 
-        def loss(*leaves, forward=forward):
-            out = forward(*leaves)
-            return jnp.square(out).sum(), out
+    def loss(*leaves):
+        out = forward(*leaves)
+        return jnp.square(out).sum(), out
 
-        epoch = jax.jit(jax.value_and_grad(loss, (0, 1, 2), has_aux=True))
-        (_, out), gradients = epoch(*leaves)
-        results = [torch.from_numpy(np.array(each)) for each in (out, *gradients)]
-        seconds = {
-            f"{name} s": median_seconds(lambda f=f: jax.block_until_ready(f(*leaves)), repeats)
-            for name, f in {"forward": jax.jit(forward), "epoch": epoch}.items()
-        }
-        found[f"JAX, {backend}, K = {degree}"] = results, seconds
-    return found
+    epoch = jax.jit(jax.value_and_grad(loss, (0, 1, 2), has_aux=True))
+    (_, out), gradients = epoch(*leaves)
+    results = [torch.from_numpy(np.array(each)) for each in (out, *gradients)]
+    seconds = {
+        f"{name} s": median_seconds(lambda f=f: jax.block_until_ready(f(*leaves)), repeats)
+        for name, f in {"forward": jax.jit(forward), "epoch": epoch}.items()
+    }
+    return {f"JAX, K = {degree}": (results, seconds)}
 
 
 def median_seconds(work: Callable[[], object], repeats: int) -> float:

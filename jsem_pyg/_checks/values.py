@@ -65,8 +65,7 @@ def check_text(name: str, value: Any) -> None:
 
 def check_number(name: str, value: Any) -> None:
     """Raise a TypeError unless `value` is a real number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a number (got {shown(value)}).")
+    _check_kind(name, value, Real, "a number")
 
 
 def as_float(value: Any) -> float:
@@ -86,17 +85,15 @@ def check_between(name: str, value: Any, low: float, high: float) -> None:
 
 def check_positive(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a positive number (got {shown(value)}).")
-    if not 0 < as_float(value) < float("inf"):
+    _check_kind(name, value, Real, "a positive number")
+    if not 0 < as_float(value) < math.inf:
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
 
 
 def check_nonnegative(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a non-negative number (got {shown(value)}).")
-    if not 0 <= as_float(value) < float("inf"):
+    _check_kind(name, value, Real, "a non-negative number")
+    if not 0 <= as_float(value) < math.inf:
         raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
 
@@ -105,18 +102,22 @@ def check_positive_int(name: str, value: Any, other: str = "") -> None:
 
     `other` is what may stand in its place, for the message: " or 'auto'".
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a positive integer{other} (got {shown(value)}).")
+    _check_kind(name, value, Integral, f"a positive integer{other}")
     if value <= 0:
         raise ValueError(f"Expected '{name}' to be a positive integer{other} (got {value}).")
 
 
 def check_nonnegative_int(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is an integer, zero or above."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {shown(value)}).")
+    _check_kind(name, value, Integral, "a non-negative integer")
     if value < 0:
         raise ValueError(f"Expected '{name}' to be a non-negative integer (got {value}).")
+
+
+def _check_kind(name: str, value: Any, kind: type, what: str) -> None:
+    """Raise a TypeError unless `value` is a number of this kind; True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"Expected '{name}' to be {what} (got {shown(value)}).")
 
 
 def check_times(times: Any, check: Callable[[str, Any], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from .._checks import check_bool, check_instance, check_text, check_unmasked
+from .._checks import check_bool, check_instance, check_text
 from .._extras import import_optional
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def read_rep(
             f"{sorted(adata.obsm)}).{fix}"
         )
     points = adata.obsm[key]
-    points = points.toarray() if issparse(points) else np.asanyarray(points)  # masked or not
+    points = points.toarray() if issparse(points) else np.asarray(points)
     if points.ndim != 2 or points.shape[1] == 0:
         raise ValueError(
             f"Expected '{owner}.obsm[{key!r}]' to have columns (got {list(points.shape)})."
@@ -131,7 +131,6 @@ def check_key(name: str, value: Any) -> None:
 
 def check_finite_numbers(name: str, x: Any) -> None:
     """Raise unless x, sparse or dense, holds finite real numbers."""
-    check_unmasked(name, x)
     data = x.data if issparse(x) else np.asarray(x)
     if data.dtype.kind not in "fiub":
         raise TypeError(f"Expected '{name}' to hold real numbers (got {data.dtype}).")

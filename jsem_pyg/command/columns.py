@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._table_files import Reading, as_numbers, is_missing, number_of
+from .._table_files import Reading, as_numbers, as_text, is_missing, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +21,6 @@ GRAPH = "jsem_pyg.training.fit clusters the nodes of a graph that have features"
 _WORDS_OF_PROSE = 5  # on average, which names, places and categories hardly have
 _MOST_CATEGORIES = 50
 _NEARLY = 0.8  # of the cells are numbers, in a column that is probably meant to hold numbers
-_EDGES = 0.6  # of the numbers in a list of edges are integers, if there are weights, too
-_LOOKED_AT = 10_000  # lines
 
 
 class Column(NamedTuple):
@@ -90,18 +88,6 @@ def holds_lists(cells: "pd.Series") -> bool:
     return bool(cells.map(lambda cell: isinstance(cell, list | tuple | np.ndarray)).any())
 
 
-def as_text(cells: "pd.Series") -> list[str]:
-    """Return the cells as they are written, empty where they are missing; 1.0 is 1."""
-    is_float = cells.dtype.kind == "f"  # of float32, whose 0.1 is another number in float64
-    written = cells.astype(str) if is_float else cells
-    return [
-        ""
-        if missing
-        else str(cell).removesuffix(".0" if is_float or isinstance(cell, float) else "")
-        for cell, missing in zip(written, cells.isna(), strict=True)
-    ]
-
-
 def _stacked(cells: "pd.Series") -> np.ndarray:
     """Stack vectors [N, D], NaN where there is none; in float32 where the file has that."""
     sizes = {np.size(cell) for cell in cells.dropna()}
@@ -153,50 +139,22 @@ def check_there(table: "pd.DataFrame", names: list[str]) -> None:
 
 
 def check_no_numbers(column: Column, reading: Reading) -> None:
-    """Raise a ValueError if texts look like numbers that were not read as such."""
+    """Raise a ValueError if texts are made of numbers that were not read as such."""
     import pandas as pd
 
     cells = pd.Series(column.values, dtype=object)
     cells = cells[~is_missing(cells)]
-    lines = cells[~cells.str.startswith("#")]
-    comment = "--comment '#'" if column.name.startswith("#") or len(lines) < len(cells) else ""
-    if advice := _as_table(lines, column.name == "text", comment):
-        raise ValueError(f"Expected text in the column {column.name!r} (got {advice}")
-    plain = lines.str.replace(",", "").str.removesuffix("%").map(number_of)
-    if len(lines) == 0 or plain.notna().mean() < _NEARLY:
+    odd = cells[np.isnan(as_numbers(cells, reading))]
+    cells = cells[~cells.str.startswith("#")]
+    parts = cells.str.removesuffix("%").str.split(r"[\s;,|]+")
+    made_of_numbers = parts.map(lambda each: not any(map(np.isnan, map(number_of, each))))
+    if len(odd) == 0 or len(cells) == 0 or made_of_numbers.mean() < _NEARLY:
         return
-    odd = np.isnan(as_numbers(lines, reading))
-    if comment:
-        advice = f"{comment} leaves out lines that begin with #"
-    elif lines[odd].str.contains(",").all():
-        advice = "--decimal ',' or --thousands ',' says what the commas are"
-    elif odd[: odd.sum()].all():
-        advice = f"--header {1 + odd.sum()} reads a header of so many lines"
-    else:
-        advice = f"--type {column.name}=number takes cells that are no numbers for missing"
-    bad = cells.index[0] if comment else lines[odd].index[0]
     raise ValueError(
-        f"Expected text in the column {column.name!r} (got {int(plain.notna().sum()):,} of "
-        f"{len(cells):,} cells that look like numbers, and {cells[bad]!r} in row {bad}, counted "
-        f"from 0). To fix this: {advice}; --type {column.name}=text embeds them all the same, and "
-        f"--type {column.name}=category compares them as categories."
+        f"Expected text in the column {column.name!r} (got {int(made_of_numbers.sum()):,} of "
+        f"{len(cells):,} cells that are made of numbers, and {odd.iloc[0]!r} in row "
+        f"{odd.index[0]}, counted from 0). To fix this, say how the file is written by --decimal, "
+        "--thousands, --delimiter, --header (2 lines, or 0 for none) or --comment; or what the "
+        f"cells are: --type {column.name}=number (others are missing), =category or =text. If they "
+        f"are edges, {GRAPH}."
     )
-
-
-def _as_table(lines: "pd.Series", is_file: bool, comment: str) -> str:
-    """Say how to read lines that split into equally many numbers; nothing of others."""
-    lines = lines.iloc[:_LOOKED_AT]
-    for mark in (None, ";", ",") if is_file else (None, ";"):
-        parts = lines.str.strip().str.split(mark)
-        numbers, count = parts.iloc[1:].explode().map(number_of), parts.str.len()
-        if len(lines) < 3 or count.nunique() > 1 or count.iloc[0] < 2 or numbers.isna().any():
-            continue
-        shown = r"\t" if mark is None and "\t" in lines.iloc[-1] else mark or " "
-        begins = not any(np.isnan(number_of(each)) for each in parts.iloc[0])
-        options = [f"--delimiter '{shown}'", "--header 0" * (begins and is_file), comment]
-        advice = f"{count.iloc[0]} numbers in each line). To fix this: "
-        advice += f"{' '.join(filter(None, options))} reads them as a table."
-        if count.iloc[0] in (2, 3) and (numbers == numbers.round()).mean() > _EDGES:
-            advice += f" If they are pairs of nodes, they are an edge list: {GRAPH}."
-        return advice
-    return ""

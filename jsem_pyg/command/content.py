@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .columns import Column, as_text
+from .._table_files import as_text
+from .columns import Column
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from .columns import as_text, holds_lists
+from .._table_files import as_text
+from .columns import holds_lists
 from .result import MapResult
 
 _LONGEST = 1_000  # characters of a document that the map holds

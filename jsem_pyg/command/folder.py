@@ -1,7 +1,7 @@
 """Write the folder of a map: its files, what it was made from, and its progress.
 
-``run.json`` is written first and lists what the run depends on. It notes the hashes of the two
-files that are read again, so that one that was damaged, or comes from another map, is refused.
+``run.json`` is written first and lists what the run depends on. Every file is written whole; those
+that are read again hold a hash of their content, so that damage is seen.
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._extras import version_of
-from .._files import check_writable, content_hash
+from .._files import check_writable
 from .._journal import Journal, check_same_settings, read_journal, write_journal
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
 # What reads tensors is imported where it is needed: a folder is checked before torch is there.
-_FORMAT = 7
+_FORMAT = 8
 _RUN = "run.json"
 _POINTS = "points of a map"
 _REMEDY = "map again with --overwrite"
@@ -77,11 +77,7 @@ class MapFolder:
             return
         for file in self._files:
             file.unlink(missing_ok=True)
-        write_journal(self._run, _FORMAT, settings, {"finished": False, "files": {}})
-
-    def has_clusterer(self) -> bool:
-        """Return True if this run, or the one that it resumes, has written its estimator."""
-        return self.clusterer.name in self.read().progress["files"] and self.clusterer.exists()
+        write_journal(self._run, _FORMAT, settings, {"finished": False})
 
     def finish(self, result: dict[str, Any]) -> None:
         """Note the result; from then on new rows can be assigned."""
@@ -89,7 +85,7 @@ class MapFolder:
         write_journal(self._run, _FORMAT, settings, {**progress, "finished": True, **result})
 
     def read(self) -> Journal:
-        """Read the settings of the run and its progress: "finished", "files", "names" and more."""
+        """Read the settings of the run and its progress: "finished", "names" and more."""
         if not self._run.is_file():
             raise FileNotFoundError(
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
@@ -104,46 +100,19 @@ class MapFolder:
         state = None if words is None else words.state()
         tree = {"x": x, "documents": documents, "words": state}
         save_tree(self.points, _POINTS, "points", tree)
-        self._note(self.points)
 
     def read_points(self) -> dict[str, Any]:
         """Read the embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
         from .._tensor_file import load_tree
 
-        self._check(self.points)
-        return load_tree(self.points, _POINTS)
-
-    def save_clusterer(self, clusterer: "DiffusionClusterer") -> None:
-        """Write the fitted estimator."""
-        clusterer.save(self.clusterer)
-        self._note(self.clusterer)
+        points: dict[str, Any] = load_tree(self.points, _POINTS)
+        return points
 
     def read_clusterer(self) -> "DiffusionClusterer":
         """Read the fitted estimator."""
         from ..estimators import DiffusionClusterer
 
-        self._check(self.clusterer)
         return DiffusionClusterer.load(self.clusterer)
-
-    def _note(self, file: Path) -> None:
-        """Note the hash of a file that was written."""
-        settings, progress = self.read()
-        files = {**progress["files"], file.name: content_hash(file)}
-        write_journal(self._run, _FORMAT, settings, {**progress, "files": files})
-
-    def _check(self, file: Path) -> None:
-        """Raise a ValueError unless a file is as it was noted."""
-        noted = self.read().progress["files"].get(file.name)
-        try:
-            found: object = content_hash(file)
-        except OSError as error:
-            found = error.strerror
-        if found != noted:
-            got = "another file than the run wrote there" if file.is_file() else found
-            raise ValueError(
-                f"Expected '{file}' to be as `jsem-pyg map` wrote it (got {got}). To fix this, "
-                f"{_REMEDY}."
-            )
 
 
 def _versions() -> dict[str, str | None]:

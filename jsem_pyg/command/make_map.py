@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from .._files import content_hash, write_whole
+from ..datasets.embedder import Embedder
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
 from ..estimators.columns import name_by_columns, spread
 from ..estimators.neighbor_estimator import limit_threads
 from .content import Content
 from .draw import draw_map
-from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_clusters
 from .result import MapResult, write_csv
@@ -129,7 +129,7 @@ def _fitted(
         steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
         if source.content.is_category.any():
             steps.note("Each category is a column of zeros and ones.")
-    if folder.has_clusterer():
+    if folder.clusterer.exists():  # written whole, by the run that goes on
         steps.say("clustering: done before")
         return folder.read_clusterer()
     with steps.step("clustering"):
@@ -140,7 +140,7 @@ def _fitted(
             scale=None,
             random_state=settings.seed,
         ).fit(x)
-        folder.save_clusterer(clusterer)
+        clusterer.save(folder.clusterer)
     return clusterer
 
 

@@ -86,7 +86,6 @@ _READING = {
         "--header",
         type=click.IntRange(min=0),
         default=1,
-        show_default=True,
         help="Of how many lines the header of a CSV file is; 0: the first line is a row.",
     ),
     "comment": click.option(

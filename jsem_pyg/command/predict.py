@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._table_files import Reading, read_rows, suffix_of
+from ..datasets.embedder import Embedder
 from ..datasets.word_features import WordFeatures
 from ..estimators.neighbor_estimator import limit_threads
 from .columns import check_there, read_column
 from .content import Content, Encoding, read_documents, read_vectors
-from .embedding import Embedder
 from .folder import MapFolder
 from .result import assignments
 from .steps import Steps, counted

@@ -50,7 +50,10 @@ class _Noted(click.Command):
         return context
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.version_option(version_of("jsem_pyg"), prog_name="jsem-pyg")
 def main() -> None:
     """Clusters of documents or vectors, by heat that flows between neighbours.
@@ -95,19 +98,15 @@ Examples:
     "--missing",
     type=click.Choice(["drop", "impute"]),
     default="drop",
-    show_default=True,
     help="Rows that lack a number are left out, or get the median of its column.",
 )
 @click.option("--labels", help="Column to compare with; it takes no part in the clustering.")
-@click.option("-k", "--clusters", type=Count(), default="auto", show_default=True, help="How many.")
-@click.option(
-    "--neighbors", type=click.IntRange(min=1), default=15, show_default=True, help="Of each row."
-)
+@click.option("-k", "--clusters", type=Count(), default="auto", help="How many.")
+@click.option("--neighbors", type=click.IntRange(min=1), default=15, help="Of each row.")
 @click.option(
     "--metric",
     type=click.Choice(["auto", "cosine", "l2"]),
     default="auto",
-    show_default=True,
     help="What makes rows neighbours: a small angle, or a small distance, as for columns of "
     "numbers.",
 )
@@ -115,7 +114,6 @@ Examples:
     "--scale",
     type=click.Choice(["auto", "robust", "standard", "none"]),
     default="auto",
-    show_default=True,
     help="What columns of numbers are divided by: their interquartile range or standard deviation.",
 )
 @click.option(
@@ -128,14 +126,12 @@ Examples:
     type=click.FloatRange(min=0),
     callback=check_finite,
     default=0.5,
-    show_default=True,
     help="Weight of the words of documents beside their embeddings; 0 leaves them out.",
 )
 @click.option(
     "--layout",
     type=click.Choice(LAYOUTS),
     default=LAYOUTS[0],
-    show_default=True,
     help="How the map is laid out: auto is t-SNE for few points, UMAP for many; none leaves it "
     "out.",
 )
@@ -143,7 +139,6 @@ Examples:
     "--seed",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     help="Of what is drawn at random; the same seed gives the same map.",
 )
 @click.option("--resume", is_flag=True, help="Go on with what was begun in the folder.")
@@ -185,7 +180,7 @@ def map_command(
         reading = pop_reading(options)
         settings = MapSettings(file, reading, context.obj, types=dict(types), **options)
         source = read_source(settings, steps)
-        from .embedding import Embedder  # and torch, which takes its time
+        from ..datasets.embedder import Embedder  # and torch, which takes its time
         from .make_map import make_map
 
         with sole_writer("--output", folder.path):

@@ -40,21 +40,10 @@ def summarize(
 
 
 def _first_words(result: MapResult, folder: MapFolder) -> str:
-    rows, points = len(result.content.point), len(result.x)
-    left_out = len(result.content.missing)
+    rows = len(result.content.point)
     words = [f"{counted(rows, 'row')} in {counted(len(result.names), 'cluster')}."]
     if result.clusterer.n_clusters == "auto":
         words.append("Where you know the number, pass `--clusters`.")
-    if left_out:
-        words.append(
-            f"{counted(left_out, 'row is', 'rows are')} left out, since something is missing in "
-            "them (`left_out.csv`)."
-        )
-    if repeated := rows - left_out - points:
-        words.append(
-            f"They hold {points:,} different documents, each of them one point of the map, whose "
-            f"size shows its rows: {counted(repeated, 'row repeats', 'rows repeat')} one before."
-        )
     if folder.map.exists():
         words.append(f"[{folder.map.name}]({folder.map.name}) draws them.")
     words.append(

@@ -1,9 +1,10 @@
 """Load the handwritten digits that scikit-learn brings."""
 
-from typing import Any
+import os
+from collections.abc import Callable
 
 from .base import PointsDataset
-from .points import LabelledPoints, labelled_points
+from .points import labelled_points
 
 
 class DigitsDataset(PointsDataset):
@@ -13,26 +14,24 @@ class DigitsDataset(PointsDataset):
     "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak 1998).
 
     Args:
-        root: folder where the points are kept.
+        root: a folder, as PyG's data sets have one; nothing is written to it.
         transform: applied to the data at every access.
         pre_transform: applied once, when the data set is made.
-        force_reload: read the digits again.
 
     Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as root:
-        ...     DigitsDataset(root)[0]
+        >>> DigitsDataset("digits")[0]
         Data(x=[1797, 64], y=[1797])
     """
 
-    def fingerprint(self) -> dict[str, Any]:
-        """Return nothing: there is but one version of the digits."""
-        return {}
-
-    def read(self) -> LabelledPoints:
-        """Load the digits and scale their 17 grey levels to [0, 1]."""
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable | None = None,
+        pre_transform: Callable | None = None,
+    ) -> None:
         # Imported here: scikit-learn takes as long as all of this package.
         from sklearn.datasets import load_digits
 
-        digits = load_digits()
-        return labelled_points(digits.data / 16, digits.target, digits.target_names.astype(str))
+        digits = load_digits()  # of 17 grey levels
+        points = labelled_points(digits.data / 16, digits.target, digits.target_names.astype(str))
+        super().__init__(root, points, transform, pre_transform)

@@ -1,13 +1,14 @@
 """Read documents and their labels from a text file or a table."""
 
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from .._table_files import Reading, read_rows
+from .._table_files import Reading, as_text, read_rows
 
 logger = logging.getLogger(__name__)
 
@@ -41,17 +42,18 @@ def read_documents(
     if table.empty:
         raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
     logger.info("%s: documents from %s, labels from %s.", path, names, label_column)
-    texts = table[names].astype(str).agg(" ".join, axis=1)
-    if empty := int((texts.str.strip() == "").sum()):
+    cells = zip(*(as_text(table[name]) for name in names), strict=True)
+    texts = [" ".join(row) for row in cells]
+    if empty := sum(not text.strip() for text in texts):
         logger.warning("%s: %d of %d documents are empty; kept.", path, empty, len(texts))
     if label_column is None:
-        return Documents(texts.tolist(), None)
-    labels = table[label_column].astype(str)
-    if empty := int((labels == "").sum()):
+        return Documents(texts, None)
+    labels = as_text(table[label_column])
+    if empty := labels.count(""):
         raise ValueError(
             f"Expected a label in every row of '{path}' (got {empty} of {len(labels)} empty in "
             f"the column '{label_column}')."
         )
-    if labels.str.fullmatch("0|-?[1-9][0-9]{0,17}").all():  # "01" is a name, and not the class 1
-        return Documents(texts.tolist(), labels.astype(np.int64).to_numpy())
-    return Documents(texts.tolist(), np.array(labels.tolist(), dtype=np.str_))
+    # "01" is a name, and not the class 1.
+    are_numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in labels)
+    return Documents(texts, np.array(labels).astype(np.int64 if are_numbers else np.str_))

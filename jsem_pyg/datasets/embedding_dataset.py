@@ -4,23 +4,23 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._checks import check_nonnegative, check_text
-from .._files import as_path, content_hash
+from .._checks import check_nonnegative
+from .._files import as_path
+from .._progress import progress_bar
 from .._table_files import suffix_of
 from .base import PointsDataset
 from .documents import read_documents
-from .points import LabelledPoints, labelled_points, read_arrays
-from .text import check_model, embed_texts, model_fingerprint
+from .embedder import Embedder
+from .points import labelled_points, read_arrays
 from .word_features import WordFeatures
-
-_ARRAYS = (".npy", ".npz")
 
 
 class EmbeddingDataset(PointsDataset):
     """Reads points of your own: x [N, D] in the order of the file, and y [N] if it has labels.
 
     Args:
-        root: folder where the points are kept.
+        root: folder where embeddings of documents are kept, in blocks that are known by their texts
+            and the model.
         path: the file, by its extension:
 
             * ``.npy``: embeddings [N, D], floating point.
@@ -38,7 +38,6 @@ class EmbeddingDataset(PointsDataset):
             default, leaves them out.
         transform: applied to the data at every access.
         pre_transform: applied once, when the data set is made.
-        force_reload: read the file again, even if its points are kept.
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -66,50 +65,31 @@ class EmbeddingDataset(PointsDataset):
         words: float = 0.0,
         transform: Callable | None = None,
         pre_transform: Callable | None = None,
-        force_reload: bool = False,
     ) -> None:
-        self.path = as_path("path", path)
-        if not self.path.is_file():
+        source = as_path("path", path)
+        if not source.is_file():
             raise FileNotFoundError(f"Expected 'path' to be an existing file (got '{path}').")
-        check_model(model)
         check_nonnegative("words", words)
+        embedder = Embedder(model, as_path("root", root) / "embeddings")
         names = [text_columns] if isinstance(text_columns, str) else text_columns
         if not isinstance(names, Sequence) or not names:
             raise TypeError(f"Expected 'text_columns' to be names of columns (got {names!r}).")
-        for name in names:
-            check_text("text_columns", name)
-        if label_column is not None:
-            check_text("label_column", label_column)
-        self._kind = suffix_of(self.path)
-        if self._kind in _ARRAYS and (model is not None or words):
-            raise ValueError(
-                f"Expected no 'model' and no 'words' with the arrays of '{self.path.name}', which "
-                f"are points already (got {model!r} and {words!r})."
-            )
-        self.model, self.words = model, words
-        self.text_columns, self.label_column = list(names), label_column
-        super().__init__(root, transform, pre_transform, force_reload)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return what the points depend on: the file, the model and the columns."""
-        source = {"kind": self._kind, "source": content_hash(self.path)}
-        if self._kind in _ARRAYS:
-            return source
-        model = {"model": model_fingerprint(self.model), "words": float(self.words)}
-        columns = {"text_columns": self.text_columns, "label_column": self.label_column}
-        return {**source, **model, **columns}
-
-    def read(self) -> LabelledPoints:
-        """Read the embeddings, or embed the documents."""
-        if self._kind in _ARRAYS:
-            arrays: tuple[Any, ...] = read_arrays(self.path)
+        if suffix_of(source) in (".npy", ".npz"):
+            if model is not None or words:
+                raise ValueError(
+                    f"Expected no 'model' and no 'words' with the arrays of '{source.name}', which "
+                    f"are points already (got {model!r} and {words!r})."
+                )
+            arrays: tuple[Any, ...] = read_arrays(source)
         else:
-            texts, labels = read_documents(self.path, self.text_columns, self.label_column)
-            x = embed_texts(texts, self.model)
-            if self.words:
-                x = WordFeatures(self.words).fit(texts).beside(x, texts)
+            texts, labels = read_documents(source, names, label_column)
+            with progress_bar("embedding", len(texts), True) as advance:
+                x = embedder.embed(texts, advance)
+            if words:
+                x = WordFeatures(words).fit(texts).beside(x, texts)
             arrays = x, labels, None
         try:
-            return labelled_points(*arrays)
+            points = labelled_points(*arrays)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"In '{self.path}': {error}") from error
+            raise type(error)(f"In '{source}': {error}") from error
+        super().__init__(root, points, transform, pre_transform)

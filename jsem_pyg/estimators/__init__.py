@@ -7,14 +7,12 @@ other estimators do (pipelines, searches, `set_output`, joblib), in float32 and 
 reduced first. `tests/estimators/test_checks.py` lists the checks of scikit-learn that cannot pass.
 """
 
-from .cluster_tree import ClusterTree
 from .diffusion_clusterer import DiffusionClusterer
 from .diffusion_label_spreading import DiffusionLabelSpreading
 from .diffusion_map import DiffusionMap
 from .heat_diffusion import HeatDiffusion
 
 __all__ = [
-    "ClusterTree",
     "DiffusionClusterer",
     "DiffusionLabelSpreading",
     "DiffusionMap",

@@ -77,14 +77,7 @@ class ClusterTree:
         return max(self._labels)
 
     def cut(self, n_clusters: int) -> np.ndarray:
-        """Return the clusters [N] of one clustering, without fitting anew.
-
-        Args:
-            n_clusters: how many: the level of this number, or else the next finer one, merged.
-
-        Raises:
-            ValueError: if there is no level that fine.
-        """
+        """Return the clusters [N] of one clustering, without fitting anew."""
         check_positive_int("n_clusters", n_clusters)
         if n_clusters > self.n_finest:
             raise ValueError(

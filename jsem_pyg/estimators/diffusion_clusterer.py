@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +25,6 @@ from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
 from .fitted_graph import FittedGraph
 
-_ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 logger = logging.getLogger(__name__)
 
 _KIND = "fitted clusterer"
@@ -58,18 +56,13 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             classifier predicts them from the features alone
             (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. If you know the number, pass it.
-        n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
-        scale: what columns are divided by: "robust", "standard", None or "auto", see there.
+        n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
-        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         max_clusters: the largest number that "auto" tries.
-        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of k-means, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all, or None, see :class:`HeatDiffusion`.
 
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
@@ -80,17 +73,15 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        tree_: a :class:`ClusterTree`: the levels that "auto" found, the one that is taken first,
-            and clusterings into every other number; for a given number, it and what it merges into.
+        tree_: clusterings into every number: `levels`, those that "auto" found (`n_clusters`,
+            `persistence`, `labels`), the one that is taken first; `cut(n_clusters)`; `linkage`, the
+            merges in SciPy's form, and `linkage_of(labels)`, those of any clustering. For a given
+            number, it and what it merges into.
         cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
             income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
-        n_neighbors_: the number of neighbours.
-        metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
-        reducer_: the `TruncatedSVD` of sparse X, or None.
-        n_features_in_: the number of columns of X.
-        feature_names_in_: their names, if all are strings.
+        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+            :class:`HeatDiffusion`.
 
     Source: Ng, Jordan and Weiss, "On spectral clustering", 2001, for clusters by modes.
 
@@ -204,19 +195,15 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         check_is_fitted(self)
         return self._graph.graph.x.numpy().copy()
 
-    def was_fitted_to(self, X: Any) -> bool:
-        """Return True if X [N, D] are the fitted points in their order, up to rounding."""
-        check_is_fitted(self)
-        x, fitted = X.toarray() if issparse(X) else np.asarray(X), self._graph.graph.x
-        if x.shape != (len(fitted), self.n_features_in_) or x.dtype.kind not in "fiu":
-            return False
-        given = np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
-        rounding = max(float(given), torch.finfo(fitted.dtype).eps)
-        difference = (self._read(x.astype(np.float64)) - fitted).abs()
-        return bool((difference <= _ROUNDINGS * rounding * fitted.abs().amax(0)).all())
-
     def cut(self, n_clusters: int) -> np.ndarray:
-        """Return clusters [N] of another number: :meth:`ClusterTree.cut`."""
+        """Return the clusters [N] of another number, without fitting anew.
+
+        Args:
+            n_clusters: how many: the level of this number, or else the next finer one, merged.
+
+        Raises:
+            ValueError: if there is no level that fine.
+        """
         check_is_fitted(self)
         return self.tree_.cut(n_clusters)
 

@@ -1,6 +1,6 @@
 """A few labels that spread over the neighbour graph, as a classifier of scikit-learn's."""
 
-import logging
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +14,6 @@ from ..training.label_spreading import reached_by, spread_labels
 from ..training.spectral_clusters import is_better
 from ..training.training_graph import keep_known
 from .class_estimator import ClassEstimator
-
-logger = logging.getLogger(__name__)
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
@@ -37,17 +35,12 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     neighbours (random walks), and receives their diffused probabilities.
 
     Args:
-        n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`.
-        scale: what columns are divided by: "robust", "standard", None or "auto", see there.
+        n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
-        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
-        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all, or None, see :class:`HeatDiffusion`.
 
     Attributes:
         classes_: [C] the classes, sorted.
@@ -59,12 +52,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         conductances_: [E] how well each edge conducts, in (0, 1].
         by_graph_: True if labels were spread along the edges alone.
         t_: how long probabilities diffuse.
-        n_neighbors_: the number of neighbours.
-        metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
-        reducer_: the `TruncatedSVD` of sparse X, or None.
-        n_features_in_: the number of columns of X.
-        feature_names_in_: their names, if all are strings.
+        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+            :class:`HeatDiffusion`.
 
     Source: Zhou et al., "Learning with local and global consistency", 2004, for the task.
 
@@ -124,25 +113,23 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
 
 def _as_labels(y: Any) -> Any:
-    """Return labels of one kind as they are, and text with the number -1 as objects.
-
-    NumPy would make text of -1 there, and scikit-learn floats of pandas' nullable integers.
+    """Return labels as they are, but text beside the number -1 as objects, not as text of both.
 
     Raises:
         ValueError: if a label is masked, None or pandas.NA.
     """
     check_unmasked("y", y)
-    if hasattr(y, "to_numpy"):
+    if hasattr(y, "to_numpy"):  # scikit-learn would make floats of pandas' nullable integers
         y = y.to_numpy()
     elif isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
         y = np.array(y, dtype=object)
     if isinstance(y, np.ndarray) and y.dtype == object:
-        for row, label in enumerate(y):
-            if label is None or type(label).__name__ == "NAType":
-                raise ValueError(
-                    f"Expected 'y' to hold -1 where a label is unknown (got {label!r} in row "
-                    f"{row})."
-                )
+        missing = [row for row, label in enumerate(y) if not isinstance(label, str | Number)]
+        if missing:
+            raise ValueError(
+                f"Expected 'y' to hold -1 where a label is unknown (got {y[missing[0]]!r} in row "
+                f"{missing[0]})."
+            )
     return y
 
 
@@ -152,13 +139,7 @@ def _is_known(y: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if these are no classes, or none is known.
     """
-    labels = y.tolist()
-    if "-1" in labels:
-        logger.warning(
-            "'y' holds the text '-1', which counts as a class. Where it stands for an unknown "
-            "label, pass the number, in an array of dtype=object: NumPy makes text of it elsewhere."
-        )
-    known = np.array([label != -1 for label in labels], dtype=bool)
+    known = np.array([label != -1 for label in y.tolist()], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
     given = y[known].tolist()  # as a list: older scikit-learn refuses an array of objects

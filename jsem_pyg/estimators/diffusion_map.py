@@ -33,24 +33,16 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
 
     Args:
         n_components: C, the number of columns of the embedding.
-        n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`, as for all that follow.
-        scale: what columns are divided by: "robust", "standard", None or "auto".
+        n_neighbors, metric, scale, kernel, n_jobs: as in :class:`HeatDiffusion`.
         t: diffusion time, >= 0.
-        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         random_state: of the modes' first guess and of an approximate search.
-        n_jobs: how many threads.
 
     Attributes:
         embedding_: [N, C] the embedding of the fitted points.
         eigenvalues_: [C] the eigenvalues, ascending; each part of the graph has another one, zero,
             which is left out with its constant mode.
-        n_neighbors_: the number of neighbours.
-        metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
-        reducer_: the `TruncatedSVD` that brought sparse X to 100 columns, or None.
-        n_features_in_: D, the number of columns of X.
-        feature_names_in_: their names, if all are strings.
+        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+            :class:`HeatDiffusion`; sparse X is reduced to 100 columns.
 
     Sources: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
     2006; Belkin and Niyogi, "Laplacian eigenmaps", Neural Computation 15, 2003.

@@ -78,8 +78,11 @@ def clustering_scores(
         >>> print(scores)
         ARI 1.000 ± 0.000, NMI 1.000 ± 0.000, ACC 1.000 ± 0.000 (2 clusters, 2 seeds)
     """
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
     check_bool("normalize", normalize)
-    points = as_points(x, normalize)
+    points = _as_points(x, normalize)
     labels = as_labels("y", y, len(points))
     num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
     check_positive_int("num_clusters", num_clusters)
@@ -92,14 +95,20 @@ def clustering_scores(
         )
     runs = []
     for seed in chosen:
-        clusters = kmeans(points, num_clusters, n_init, seed)
+        model = KMeans(num_clusters, n_init=n_init, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # logged below, with the seed
+            clusters = model.fit_predict(points)
+        if (found := len(np.unique(clusters))) < num_clusters:
+            message = "k-means found %d clusters, not %d (seed %d): points coincide."
+            logger.warning(message, found, num_clusters, seed)
         runs.append(SeedScores(seed, *partition_scores(clusters, labels)))
     numbers = np.array([run[1:] for run in runs])
     means, spreads = numbers.mean(0).tolist(), numbers.std(0).tolist()
     return ClusteringScores(int(num_clusters), tuple(runs), *means, *spreads)
 
 
-def as_points(x: Any, normalize: bool) -> np.ndarray:
+def _as_points(x: Any, normalize: bool) -> np.ndarray:
     """Read points [N, D] as k-means takes them."""
     points = as_tensor("x", x).detach().cpu()
     check_points("x", points)
@@ -120,23 +129,3 @@ def _as_seeds(seeds: int | Iterable[int]) -> list[int]:
         if seed >= 2**32:
             raise ValueError(f"Expected 'seeds' to be below 2**32, for k-means (got {seed}).")
     return list(map(int, chosen))
-
-
-def kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:
-    """Find the cluster [N] of each point; log if there are fewer than `num_clusters`."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    model = KMeans(num_clusters, n_init=n_init, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # logged below, with the seed
-        clusters = model.fit_predict(points)
-    found = len(np.unique(clusters))
-    if found < num_clusters:
-        logger.warning(
-            "k-means found %d clusters, not %d (seed %d): points coincide.",
-            found,
-            num_clusters,
-            seed,
-        )
-    return clusters

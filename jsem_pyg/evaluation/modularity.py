@@ -47,15 +47,13 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     return _modularity(2 * inside, source + target)  # half of the least number is zero
 
 
-def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
-    """Compute the modularity, of both directions of every edge and checked arguments."""
-    return cut_and_modularity(edge_index, edge_weight, labels)[1]
-
-
 def cut_and_modularity(
     edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor
 ) -> tuple[float, float]:
-    """Compute the share of weight between clusters, and the modularity, as `modularity_of`."""
+    """Compute the share of weight between clusters, and the modularity.
+
+    Arguments are checked, and edges have both directions.
+    """
     inside, degree = _sums(edge_index, edge_weight, labels)
     cut = 1 - inside / degree.sum() if degree.sum() > 0 else 0
     return float(cut), _modularity(inside, degree)

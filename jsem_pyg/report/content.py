@@ -1,6 +1,6 @@
 """Collect what the page shows: groups of points, edges, histograms and pictures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,8 +52,8 @@ def read_groupings(
             "Expected 'label_names' to be left out for 'data' without labels y (got "
             f"{label_names!r})."
         )
-    levels = [None] * len(found.levels) if level_names is None else level_names
-    if not isinstance(levels, list | tuple) or len(levels) != len(found.levels):
+    levels = [None] * len(found.levels) if level_names is None else list(level_names)
+    if len(levels) != len(found.levels):
         raise ValueError(
             f"Expected 'level_names' to be a list of names for each of {len(found.levels)} levels, "
             f"all but the first (got {level_names!r})."
@@ -69,46 +69,33 @@ def _group(kind: str, labels: Tensor, names: Any, argument: str) -> Grouping:
     found = values.tolist()
     if names is None:
         names = {value: f"{kind} {value}" for value in found}
-    elif isinstance(names, Sequence) and not isinstance(names, str):
-        names = dict(enumerate(names))
     elif not isinstance(names, Mapping):
-        raise TypeError(
-            f"Expected '{argument}' to be a list of names, or a mapping from labels to names (got "
-            f"{type(names).__name__})."
+        names = dict(enumerate(read_texts(argument, names)))
+    if unnamed := [value for value in found if not isinstance(names.get(value), str)]:
+        raise ValueError(
+            f"Expected '{argument}' to have a name, a string, for every {kind} (got "
+            f"{names.get(unnamed[0])!r} for {unnamed[0]})."
         )
-    for value in found:
-        if not isinstance(names.get(value), str):
-            raise ValueError(
-                f"Expected '{argument}' to have a name, a string, for every {kind} (got "
-                f"{names.get(value)!r} for {value})."
-            )
     return Grouping(kind, [names[value] for value in found], sizes.tolist(), of.reshape(-1))
 
 
-def read_texts(text: Any, num_points: int) -> list[str] | None:
-    """Return the texts as a list, or None."""
-    if text is None:
-        return None
-    is_list = isinstance(text, Iterable) and not isinstance(text, str)
-    texts: list[Any] = list(text) if is_list else [text]
-    for index, each in enumerate(texts):
-        if not (is_list and isinstance(each, str)):
-            raise TypeError(
-                f"Expected 'text' to be a list of strings (got {each!r} for point {index})."
-            )
-    if len(texts) != num_points:
+def read_texts(name: str, texts: Any, count: int | None = None) -> list[str]:
+    """Return the texts of the argument `name` as a list of `count` strings."""
+    is_list = isinstance(texts, Iterable) and not isinstance(texts, str)
+    found = list(texts) if is_list else [texts]
+    if not is_list or not all(isinstance(each, str) for each in found):
+        raise TypeError(f"Expected '{name}' to be a list of strings (got {texts!r:.200}).")
+    if count is not None and len(found) != count:
         raise ValueError(
-            f"Expected 'text' to be a list of {num_points} strings, one for each point (got "
-            f"{len(texts)})."
+            f"Expected '{name}' to be a list of {count} strings, one for each point (got "
+            f"{len(found)})."
         )
-    return texts
+    return found
 
 
 def read_counts(counts: Any, num_points: int) -> np.ndarray | None:
     """Return how many rows [N] each point stands for; None if all stand for one."""
-    if counts is None:
-        return None
-    read = np.asarray(counts)
+    read = np.asarray([1] * num_points if counts is None else counts)
     if read.dtype.kind not in "iu" or read.shape != (num_points,) or (read < 1).any():
         raise ValueError(
             f"Expected 'counts' to be {num_points} integers >= 1, one for each point (got "
@@ -121,10 +108,7 @@ def read_images(images: Any, num_points: int) -> np.ndarray | None:
     """Turn pictures [N, H, W] into 256 greys, dark ink on light paper for the largest numbers."""
     if images is None:
         return None
-    read = np.asarray(images)
-    if read.dtype.kind not in "biuf":
-        raise TypeError(f"Expected 'images' to be an array of numbers (got {read.dtype}).")
-    read = read.astype(np.float64)
+    read = np.asarray(images, dtype=np.float64)
     if read.ndim != 3 or len(read) != num_points or 0 in read.shape or not np.isfinite(read).all():
         raise ValueError(
             f"Expected 'images' to be finite [{num_points}, H, W], a picture for each point (got "

@@ -6,7 +6,7 @@ where it was from one time to the next, so that what moves is seen to move.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,12 @@ def place_points(
 ) -> np.ndarray:
     """Place the points at each time, ascending: [T, N, 2] in float32."""
     signal = reduce_features(graph.x, seed)
-    stages = list(_diffused(signal, graph, structure, found, times))
+    weight = found.conductances.double()  # products of small numbers are not zero
+    if graph.get("edge_weight") is not None:
+        weight = weight * graph.edge_weight.double()
+    t = torch.tensor(times, dtype=torch.float64)
+    heat = heat_diffusion(signal, structure, weight, t, normalization=found.normalization)
+    stages = [unit_rows(z) for z in heat]
     if layout == "pca":
         return _by_pca(stages, seed)
     with progress_bar("map", len(stages), progress) as advance:
@@ -71,22 +76,6 @@ def reduce_features(x: Tensor, seed: int) -> Tensor:
     if min(signal.shape) <= DIMENSIONS:
         return signal
     return torch.from_numpy(_pca(signal, DIMENSIONS, seed)(signal))
-
-
-def _diffused(
-    signal: Tensor, graph: Data, structure: GraphStructure, found: Findings, times: Sequence[float]
-) -> Iterator[Tensor]:
-    """Diffuse the rows for each time; heat for s + t is heat for s, then for t."""
-    weight = found.conductances.double()  # products of small numbers are not zero
-    if graph.get("edge_weight") is not None:
-        weight = weight * graph.edge_weight.double()
-    before = 0.0
-    for t in times:
-        signal = heat_diffusion(
-            signal, structure, weight, t - before, normalization=found.normalization
-        )
-        before = t
-        yield unit_rows(signal)
 
 
 def _by_pca(stages: Sequence[Tensor], seed: int) -> np.ndarray:

@@ -89,15 +89,14 @@ def score_table(scores: Any) -> Table | None:
     if scores is None:
         return None
     if hasattr(scores, "to_dict"):  # a pandas.DataFrame
-        scores = {str(method): row for method, row in scores.to_dict("index").items()}
+        scores = scores.to_dict("index")
     if not isinstance(scores, Mapping):
         raise TypeError(
             "Expected 'scores' to be a pandas.DataFrame or a mapping (got "
             f"{type(scores).__name__})."
         )
     if not all(isinstance(row, Mapping) for row in scores.values()):
-        rows = [[str(name), _text(value)] for name, value in _joined(scores).items()]
-        return Table(["score", "value"], rows)
+        scores = {name: {"value": value} for name, value in scores.items()}
     methods = {str(method): _joined(row) for method, row in scores.items()}
     columns = list(dict.fromkeys(name for row in methods.values() for name in row))
     rows = [

@@ -135,8 +135,8 @@ def report(
         cluster_names = getattr(result, "cluster_names_", None)
     num_points = len(graph.x)
     groupings = read_groupings(graph, found, cluster_names, label_names, level_names)
-    texts, pictures = read_texts(text, num_points), read_images(images, num_points)
-    sizes = read_counts(counts, num_points)
+    texts = None if text is None else read_texts("text", text, num_points)
+    pictures, sizes = read_images(images, num_points), read_counts(counts, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
     times = sorted({share * float(found.t) for share in SHARES})
     layout = choose_layout(layout, num_points)

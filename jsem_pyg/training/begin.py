@@ -49,16 +49,11 @@ class LoopOptions:
                 "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
                 "pass the file that the run to continue was kept in."
             )
-        if isinstance(self.callbacks, str) or not isinstance(self.callbacks, Sequence):
+        is_list = isinstance(self.callbacks, Sequence)
+        if not is_list or not all(map(callable, self.callbacks)):
             raise TypeError(
-                "Expected 'callbacks' to be a list of functions (got "
-                f"{type(self.callbacks).__name__}). To fix this, put brackets around a single one."
+                f"Expected 'callbacks' to be a list of functions (got {self.callbacks})."
             )
-        for callback in self.callbacks:
-            if not callable(callback):
-                raise TypeError(
-                    f"Expected 'callbacks' to be functions (got {callback!r} among them)."
-                )
 
 
 @dataclass(frozen=True)
@@ -241,8 +236,7 @@ def _read_file(checkpoint: Any, model: nn.Module) -> Path:
     """Return the path, once it is clear that the model can be saved there."""
     path = as_path("checkpoint", checkpoint)
     check_writable("checkpoint", path)
-    state = model.state_dict()
-    check_tree("model", {name: value for name, value in state.items() if not is_lazy(value)})
+    check_tree("model", {k: v for k, v in model.state_dict().items() if not is_lazy(v)})
     return path
 
 

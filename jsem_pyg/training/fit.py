@@ -91,13 +91,14 @@ def fit(
         data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
             `edge_weight` [E] and, but for self-training, `edge_attr` [E, edge_dim]. It is not
             changed.
-        loss: "self_training"; "triplet" (see :class:`~jsem_pyg.training.TripletLoss`); "signal",
-            for `data.y` [N] or [N, S]; a function of (z, triplets) to a scalar, z being the model's
+        loss: "self_training"; "triplet", the mean of :math:`\max(0, |z_a - z_p| - |z_a - z_n| +
+            \text{margin})` over triplets of features with rows of length one; "signal", for
+            `data.y` [N] or [N, S]; a function of (z, triplets) to a scalar, z being the model's
             output; or "auto": "self_training" for a `DiffusionClassifier`, else "triplet".
         sampler: "graph", which needs no labels (see :class:`~jsem_pyg.training.GraphTriplets`);
-            "labels", for `data.y` on `data.train_mask`, or everywhere if there is no mask (see
-            :class:`~jsem_pyg.training.LabelTriplets`); or, for triplets, an object with
-            `sample(num_triplets, generator)`.
+            "labels", for `data.y` on `data.train_mask`, or everywhere if there is no mask: the
+            positive is of the anchor's class, the negative of another; or, for triplets, an object
+            with `sample(num_triplets, generator)`.
         epochs: Number of epochs, those before a resume included: 100 if omitted, 300 on signals, or
             4 rounds of self-training, each of which solves for the classifier anew.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
@@ -136,11 +137,13 @@ def fit(
               nothing can be executed); nothing is written if omitted.
             - `checkpoint_every`: epochs between two writes, 10. The end of a run is always written.
             - `resume`: continue from `checkpoint` if that file exists. `epochs` may have grown;
-              what else shapes the result must be as it was: the arguments, the data to the last
-              entry, and the model's configuration.
-            - `callbacks`: functions that are called with an :class:`~jsem_pyg.training.EpochEnd`
-              after each epoch, before the checkpoint is written. Training stops if any of them
-              returns True. No checkpoint holds their state.
+              what else shapes the result must be as it was: the arguments (of functions the
+              name), the data to the last entry, and the model's configuration.
+            - `callbacks`: functions that are called with a record after each epoch, before the
+              checkpoint is written: `model`; `row`, the epoch, and `history`, all so far; `input`,
+              the graph; and `keep_edges`, to be called with booleans [E] for its edges: only these
+              are kept for the epochs to come. Training stops if any of them returns True. No
+              checkpoint holds their state.
 
     Returns:
         The model in evaluation mode, with the history of the run. A round of self-training has the

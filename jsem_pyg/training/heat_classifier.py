@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive
 from .._precision import unit_rows
 from ..diffusion import heat_diffusion
-from .time_selection import best_time
+from .time_selection import select_time
 from .training_graph import check_known_classes, prepare_graph
 
 OFFSET = 1.5  # chosen on digits and AG News
@@ -66,7 +66,7 @@ def classify_by_heat(
     graph = replace(graph, x=_centered_beside_a_constant(graph.x))
     if check_known_classes(labels, graph.x.size(0)) < 2:
         raise ValueError("Expected 'labels' to name at least two classes (got 1).")
-    t = best_time(graph, seed=seed).t if t is None else float(t)
+    t = select_time(graph, seed=seed).t if t is None else float(t)
     with torch.no_grad():
         z = unit_rows(heat_diffusion(graph.x, graph.structure, graph.edge_weight, t))
     return HeatClassified(logistic_regression(z, labels.to(z.device)), t)

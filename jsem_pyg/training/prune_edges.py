@@ -95,39 +95,31 @@ def _observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
         graph.forward(model.eval())
     num_edges = graph.whole_edge_index().size(1)
     for layer, seen in found.items():
-        if not seen:
+        if not seen or any(h.numel() != num_edges for h in seen):
             raise ValueError(
-                f"Expected 'model' to compute the conductance of edges in {layer} (got no call, or "
-                "one without 'edge_attr', where every edge conducts in full). To fix this error, "
-                "give data.edge_attr, or train without PruneEdges."
-            )
-        if other := [h.numel() for h in seen if h.numel() != num_edges]:
-            raise ValueError(
-                f"Expected 'model' to call {layer} with the {num_edges} edges that it is given "
-                f"(got a conductance of {other[0]}), so that edges to drop can be found."
+                f"Expected 'model' to compute the conductance of the {num_edges} edges that it is "
+                f"given in {layer} (got {[h.numel() for h in seen]} conductances). To fix this "
+                "error, give data.edge_attr, call the layer with all edges, or train without "
+                "PruneEdges."
             )
     return torch.stack([h for seen in found.values() for h in seen], -1)
 
 
 def diffusion_layers(model: nn.Module) -> list[nn.Module]:
     """Return the diffusions of a model; raise unless all of them learn a conductance of edges."""
-    layers = []
-    for name, module in model.named_modules():
-        if not isinstance(module, MessagePassing):
-            continue
-        is_diffusion = isinstance(module, AnisotropicDiffusion)
-        if not is_diffusion or module.conductance is None:
-            raise ValueError(
-                "Expected 'model' to be made of diffusions that learn the conductance of edges, "
-                "AnisotropicDiffusion or AnisotropicChebConv with edge_dim > 0 or a conductance of "
-                f"the nodes (got {name or 'the model itself'}: {module}, where every edge counts "
-                "in full). To fix this error, train it without PruneEdges."
-            )
-        layers.append(module)
-    if not layers:
+    layers = {
+        name: each for name, each in model.named_modules() if isinstance(each, MessagePassing)
+    }
+    others = [
+        f"{name or 'the model itself'}: {each}"
+        for name, each in layers.items()
+        if not isinstance(each, AnisotropicDiffusion) or each.conductance is None
+    ]
+    if others or not layers:
         raise ValueError(
-            "Expected 'model' to have an AnisotropicDiffusion or AnisotropicChebConv, which learn "
-            f"the conductance of edges (got {model}). To fix this error, train it without "
+            "Expected 'model' to be made of diffusions that learn the conductance of edges, "
+            "AnisotropicDiffusion or AnisotropicChebConv with edge_dim > 0 or a conductance of the "
+            f"nodes (got {others[0] if others else 'none'}). To fix this error, train it without "
             "PruneEdges."
         )
-    return layers
+    return list(layers.values())

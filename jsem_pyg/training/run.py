@@ -12,14 +12,15 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .._journal import check_same_settings
+from .._tensor_file import load_tree, save_tree
 from ..partition import sum_gradients
-from .checkpoint import load_checkpoint, save_checkpoint
 from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
 from .seeds import Purpose
 from .training_graph import TrainingGraph
 
 _log = logging.getLogger(__name__)
 
+_KIND = "checkpoint"
 _REMEDY = "start afresh with resume=False"
 
 
@@ -117,13 +118,13 @@ class Run:
         state = {
             "settings": self.settings,
             "epoch": len(self.history),
-            "model": self.model.state_dict(),
+            "model": self.model.state_dict(),  # after the last epoch
             "optimizer": self.optimizer.state_dict(),
             "history": [row._asdict() for row in self.history],
             "best_weights": self.best_weights,
             "kept": self.kept,
         }
-        save_checkpoint(self.file, state)
+        save_tree(self.file, _KIND, "state", state)
 
     def load(self, epochs: int) -> None:
         """Continue where the file ends, if there is one.
@@ -135,7 +136,7 @@ class Run:
             _log.info("no checkpoint at %s: starting afresh", self.file)
             return
         _log.info("continuing from %s", self.file)
-        state = load_checkpoint(self.file)
+        state = load_tree(self.file, _KIND)
         check_same_settings(self.file, state["settings"], self.settings, _REMEDY)
         if state["epoch"] > epochs:
             raise ValueError(

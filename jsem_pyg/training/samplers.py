@@ -1,16 +1,11 @@
 """Draws triplets from a graph alone, or from labels."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from .._checks import (
     check_edge_index,
     check_edge_weight,
-    check_instance,
-    check_labels,
-    check_mask,
     check_positive_int,
 )
 from .triplets import Triplets
@@ -116,7 +111,7 @@ class GraphTriplets:
         Returns:
             M triplets, on the CPU.
         """
-        _check_draw(num_triplets, generator)
+        check_positive_int("num_triplets", num_triplets)
         u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
         at = (u[0] * self._num_anchors).long() - self._before
         is_own = (at >= 0) & (at < self._anchors.numel())
@@ -144,29 +139,13 @@ class LabelTriplets:
 
     The anchor is uniform over the labelled nodes whose class has at least two of them, the
     positive uniform over the other labelled nodes of its class, the negative uniform over the
-    labelled nodes of all other classes. Draws are exact, without rejection.
-
-    Args:
-        y: Class of each node; a negative entry means that the label is unknown. Shape [N].
-        mask: Nodes whose label may be used; all if omitted. Boolean, shape [N].
-
-    Raises:
-        ValueError: If the labelled nodes are of fewer than two classes, or if no class has two.
-
-    Example:
-        >>> y = torch.tensor([0, 0, 1, -1])
-        >>> triplets = LabelTriplets(y).sample(3)
-        >>> triplets.negative  # node 2 is alone in its class, node 3 unlabelled
-        tensor([2, 2, 2])
+    labelled nodes of all other classes. Draws are exact, without rejection. Labels y [N] are
+    negative where unknown.
     """
 
-    def __init__(self, y: Tensor, mask: Tensor | None = None) -> None:
-        check_labels("y", y)
-        if mask is not None:
-            check_mask("mask", mask, tuple(y.shape), "nodes")
+    def __init__(self, y: Tensor) -> None:
         y = y.detach().cpu().long()
-        usable = y >= 0 if mask is None else (y >= 0) & mask.detach().cpu()
-        labelled = torch.nonzero(usable).flatten()
+        labelled = torch.nonzero(y >= 0).flatten()
         order = torch.argsort(y[labelled], stable=True)
         self._node = labelled[order]  # labelled nodes, class by class
         _, class_of, counts = torch.unique_consecutive(
@@ -189,16 +168,7 @@ class LabelTriplets:
             )
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
-        """Draw triplets independently of each other, with replacement.
-
-        Args:
-            num_triplets: Number of triplets M.
-            generator: Source of the randomness, on the CPU; torch's own if omitted.
-
-        Returns:
-            M triplets, on the CPU.
-        """
-        _check_draw(num_triplets, generator)
+        """Draw triplets independently of each other, with replacement; they lie on the CPU."""
         at = self._anchors[_draw_below(self._anchors.numel(), num_triplets, generator)]
         start, count = self._start[at], self._count[at]
         # Uniform over the class without the anchor: skip over it; likewise over the class.
@@ -207,19 +177,6 @@ class LabelTriplets:
         other = _draw_below(self._node.numel() - count, num_triplets, generator)
         other = torch.where(other >= start, other + count, other)
         return Triplets(self._node[at], self._node[same], self._node[other])
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(num_labelled={self._node.numel()}, "
-            f"num_anchors={self._anchors.numel()})"
-        )
-
-
-def _check_draw(num_triplets: Any, generator: Any) -> None:
-    """Raise unless these are the arguments of `TripletSampler.sample`."""
-    check_positive_int("num_triplets", num_triplets)
-    if generator is not None:
-        check_instance("generator", generator, torch.Generator, "a torch.Generator or None")
 
 
 def _draw_below(bound: int | Tensor, size: int, generator: torch.Generator | None) -> Tensor:

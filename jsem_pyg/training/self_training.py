@@ -27,13 +27,13 @@ from torch import Tensor
 from .._checks import check_positive, check_times
 from .._groups import group_places
 from .._precision import center_and_normalize, without_autocast
-from ..evaluation.modularity import modularity_of
+from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import k_means
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .time_selection import best_time
+from .time_selection import select_time
 from .training_graph import TrainingGraph, keep_known
 
 _log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def _learn_labels(
     seed: int,
 ) -> PseudoLabels:
     """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
-    t = best_time(graph, times, seed=seed).t
+    t = select_time(graph, times, seed=seed).t
     [(_, z)] = graph.diffused_rows(features, [t])
     z = center_and_normalize(z)
     fit_classifier(model, z, labels >= 0, labels)
@@ -222,6 +222,6 @@ def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) 
 
     def modularity(pseudo: PseudoLabels) -> float:
         labels = pseudo.p.argmax(-1)
-        return round(modularity_of(graph.edge_index, graph.edge_weight, labels), _DIGITS)
+        return round(cut_and_modularity(graph.edge_index, graph.edge_weight, labels)[1], _DIGITS)
 
     return max(found, key=modularity)

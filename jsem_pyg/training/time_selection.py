@@ -54,17 +54,7 @@ def select_time(
     """
     check_times(times, check_nonnegative)
     check_nonnegative_int("seed", seed)
-    return best_time(prepare_graph(data), times, normalization=normalization, seed=seed)
-
-
-def best_time(
-    graph: TrainingGraph,
-    times: Sequence[float] = TIMES,
-    *,
-    normalization: str | None = "sym",
-    seed: int,
-) -> SelectedTime:
-    """Do what `select_time` does, on a graph that was checked before."""
+    graph = prepare_graph(data)
     loss = TripletLoss()
     structure = graph.structure
     sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +17,12 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def epoch_bar(
-    epochs: int, done: int, shown: bool, file: TextIO | None = None
-) -> Iterator[Callable[[EpochRow], None]]:
+def epoch_bar(epochs: int, done: int, shown: bool) -> Iterator[Callable[[EpochRow], None]]:
     """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
 
     Nothing is shown in a log file, or in a notebook without ipywidgets.
     """
-    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True, "file": file}
+    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True}
     with open_bar(shown, total=epochs, initial=done, **options) as bar:
 
         def show(row: EpochRow) -> None:

@@ -97,9 +97,6 @@ def repeated_genes():
             ValueError,
             r"of 'other\.obsm' \(got 'X_pca'; .* scanpy.pp.pca\(other\)",
         ),
-        (made, {"top": 0}, ValueError, "'top' to be a positive integer"),
-        (made, {"fused": "some"}, ValueError, "'fused' to be one of"),
-        (made, {"epsilon": -1.0}, ValueError, "'epsilon'"),
     ],
 )
 def test_bad_input_is_refused_by_name(other, options, error, message):

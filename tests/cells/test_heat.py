@@ -1,7 +1,5 @@
 """Denoised expression: against the dense exponential, in every form of input."""
 
-import sys
-
 import numpy as np
 import pytest
 from cells.cell_cases import anndata, made, pbmc, sc
@@ -42,10 +40,6 @@ def test_a_layer_in_float64_and_coordinates():
     heat(adata, 2.5, layer="double", key_added="smooth")
     expected = dense_heat(adata, adata.layers["double"], 2.5)
     assert np.allclose(adata.layers["smooth"], expected, atol=1e-9)
-    for dtype in (">f8", np.longdouble):  # another byte order, and more digits than torch has
-        adata.layers["other"] = adata.layers["double"].astype(dtype)
-        heat(adata, 2.5, layer="other", key_added="again")
-        np.testing.assert_array_equal(adata.layers["again"], adata.layers["smooth"])
     heat(adata, 2.5, use_rep="X_pca")
     expected = dense_heat(adata, adata.obsm["X_pca"], 2.5)
     assert np.allclose(adata.obsm["X_pca_heat"], expected, atol=1e-5)
@@ -60,12 +54,6 @@ def test_cells_that_are_neighbours_of_themselves(normalization):
     heat(adata, 2.0, normalization=normalization)
     expected = dense_heat(adata, adata.X.toarray(), 2.0, normalization)
     assert np.allclose(adata.layers["heat"], expected, atol=1e-5)
-
-
-def test_blocks_of_genes_change_nothing(monkeypatch):
-    whole = heat(made(), 1.5, copy=True).layers["heat"]
-    monkeypatch.setattr(sys.modules["jsem_pyg.anndata.heat"], "BLOCK", 5)
-    assert np.allclose(heat(made(), 1.5, copy=True).layers["heat"], whole, atol=1e-6)
 
 
 def test_copies_views_and_files_in_backed_mode(tmp_path):
@@ -126,22 +114,9 @@ def with_nan():
     return adata
 
 
-def with_entry(value):
-    adata = made()
-    adata.uns["neighbors"] = value
-    return adata
-
-
 def with_weight(value):
     adata = made()
     adata.obsp["connectivities"].data[0] = value
-    return adata
-
-
-def masked():
-    adata = made(sparse=False)
-    adata.X = np.ma.masked_greater(adata.X, 3)
-    adata.obsm["X_pca"] = np.ma.masked_greater(adata.obsm["X_pca"], 0)
     return adata
 
 
@@ -151,31 +126,16 @@ def masked():
         (lambda: np.ones((3, 3)), {}, TypeError, r"'adata' to be an AnnData \(got ndarray\)"),
         (without_graph, {}, ValueError, r"neighbours of .*scanpy\.pp\.neighbors\(adata\)"),
         (with_nan, {}, ValueError, r"'adata\.X' to be finite \(got 1 NaN"),
-        (lambda: with_weight(np.nan), {}, ValueError, r"obsp\['connectivities'\]' to be finite"),
         (lambda: with_weight(-1), {}, ValueError, "to be non-negative"),
         (lambda: with_weight(0.123), {}, ValueError, "to be symmetric .* mean of it and its tr"),
-        (
-            lambda: with_entry("scanpy"),
-            {},
-            TypeError,
-            r"uns\['neighbors'\]' to be the mapping that",
-        ),
         (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
-        (masked, {}, ValueError, r"'adata\.X' without a mask \(got \d+ masked of 1080"),
-        (masked, {"use_rep": "X_pca"}, ValueError, r"obsm\['X_pca'\]' without a mask \(got \d"),
         (made, {"t": -1}, ValueError, "'t' to be non-negative"),
         (made, {"t": [1, 1]}, ValueError, "times 't' that differ"),
-        (made, {"t": []}, ValueError, "'t' to be a number or a sequence"),
         (made, {"t": "long"}, ValueError, "'t' to be a number or a sequence"),
-        (made, {"layer": "none"}, ValueError, r"'layer' to name a layer \(got 'none'"),
         (made, {"use_rep": "X"}, ValueError, r"'use_rep' to name an array .* \(got 'X'; there is"),
         (made, {"use_rep": "X_pca", "layer": "a"}, ValueError, "'layer' to be None beside"),
         (made, {"neighbors_key": "few"}, ValueError, "'neighbors_key' to name neighbours"),
-        (made, {"neighbors_key": 3}, TypeError, "'neighbors_key' to be a string"),
-        (made, {"normalization": "mean"}, ValueError, "'normalization' to be one of"),
-        (made, {"key_added": 1}, TypeError, "'key_added' to be a string"),
         (made, {"key_added": ""}, ValueError, r"'key_added' to be a name \(got ''\)"),
-        (made, {"copy": 1}, TypeError, "'copy' to be True or False"),
     ],
 )
 def test_bad_input_is_refused_by_name(make, options, error, message):

@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 from click.testing import CliRunner
 
-from jsem_pyg.command import embedding, main, make_map
+from jsem_pyg.command import main, make_map
+from jsem_pyg.datasets import embedder
 
 TOPICS = {
     "sea": "sailing ships harbour waves tide anchor captain storm",
@@ -56,4 +57,4 @@ class FakeEncoder:
 def use_fake_encoder(monkeypatch):
     FakeEncoder.embedded = 0
     monkeypatch.setattr(make_map, "check_installed", lambda model: None)
-    monkeypatch.setattr(embedding, "load_encoder", lambda model: FakeEncoder())
+    monkeypatch.setattr(embedder, "load_encoder", lambda model: FakeEncoder())

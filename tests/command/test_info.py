@@ -1,6 +1,5 @@
 import importlib
 import re
-import subprocess
 import sys
 from importlib.metadata import version
 
@@ -44,12 +43,3 @@ def test_a_module_is_the_command(monkeypatch, capsys):
         module.main()
     assert not ended.value.code
     assert "Usage: python -m jsem_pyg" in capsys.readouterr().out
-
-
-@pytest.mark.ci  # imports everything anew
-def test_python_runs_it_and_finds_the_stages_by_their_names():
-    code = "import jsem_pyg, runpy, sys; jsem_pyg.nn.AnisotropicDiffusion; sys.argv[1:] = ['info']"
-    code += "; runpy.run_module('jsem_pyg', run_name='__main__')"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "torch" in run.stdout

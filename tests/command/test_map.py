@@ -1,4 +1,3 @@
-import gzip
 import json
 import re
 import shlex
@@ -83,24 +82,10 @@ def test_documents_become_a_folder(texts):
     report = Path("documents-map/report.md").read_text()
     for words in (*noted["names"], "42 rows", "ARI", "k-means", "2 rows are left out"):
         assert words in report
-    assert "39 different documents, each of them one point of the map" in report
-    assert "whose size shows its rows: 1 row repeats one before" in report
     assert "jsem-pyg map documents.csv --labels topic --clusters 3 --layout none" in report
     known = table[kept & (table.topic != "")]
     for topic, row in pd.crosstab(known.topic, known.cluster).iterrows():
         assert f"| {topic} | {' | '.join(map(str, row))} |" in report
-
-
-def test_the_report_counts_rows(texts):
-    again = pd.concat([texts, *[texts.iloc[7:8]] * 30, *[texts.iloc[8:11]] * 3])
-    again.to_csv("documents.csv", index=False)
-    good("map", "documents.csv", *QUICK)
-    table = pd.read_csv("documents-map/clusters.csv")
-    table = table.dropna(subset="cluster").astype({"cluster": int})
-    report = Path("documents-map/report.md").read_text()
-    for cluster, rows in table.groupby("cluster"):
-        cells = f"{len(rows)} | {len(rows) / len(table):.1%} | {rows.probability.mean():.2f} |"
-        assert re.search(rf"^\| {cluster} \| .* \| {re.escape(cells)}$", report, re.M)
 
 
 def test_vectors_become_a_folder(points):
@@ -146,17 +131,6 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     assert "Did you mean 'target'?" in " ".join(said.split())
 
 
-def test_digits_that_float32_does_not_have_are_kept():
-    draw, group = np.random.default_rng(0), np.repeat([0, 1], 30)
-    seconds = 1.7e9 + 40 * group + draw.normal(size=60)
-    pd.DataFrame({"seconds": seconds, "meters": 5.0}).to_csv("times.csv", index=False)
-    good("map", "times.csv", "-k", "2", *QUICK)
-    assert adjusted_rand_score(group, pd.read_csv("times-map/clusters.csv").cluster) == 1
-    assert run("predict", "times-map", "times.csv", "-o", "out.csv").exit_code == 0
-    found = pd.read_csv("out.csv"), pd.read_csv("times-map/clusters.csv")
-    pd.testing.assert_frame_equal(*found)
-
-
 def test_the_map_is_drawn(points):
     pytest.importorskip("plotly")
     good("map", "points.npy", "-k", "2", "--layout", "pca")
@@ -190,16 +164,6 @@ def test_vectors_may_be_named_by_text_and_scored_by_names():
     assert "Clusters are named by text of: note" in said
     names = set(pd.read_csv("named/clusters.csv").name)
     assert names == {"ships, harbour", "flour, oven"} or names == {"harbour, ships", "flour, oven"}
-
-
-def test_the_second_run_embeds_nothing(texts):
-    good("map", "documents.csv", "-k", "3", *QUICK)
-    embedded = FakeEncoder.embedded
-    assert embedded == 39
-    good("map", "documents.csv", "-k", "2", "-o", "other", *QUICK)
-    assert FakeEncoder.embedded == embedded
-    good("map", "documents.csv", "-k", "3", "--column", "topic", "-o", "topics", *QUICK)
-    assert FakeEncoder.embedded == embedded + 3
 
 
 def test_a_folder_that_is_there_is_not_touched_unasked(points):
@@ -248,24 +212,6 @@ def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
         assert Path("documents-map/clusters.csv").read_bytes() == whole
 
 
-def test_verbose_prints_what_was_read():
-    rows = "".join(f"{i % 4};{i**2}\n" for i in range(9))
-    Path("rows.csv").write_text(f"x;été\n{rows}", encoding="latin-1")
-    said = good("map", "rows.csv", "--encoding", "latin-1", "-v", *QUICK)
-    assert "Delimiter ';', columns 'x', 'été'" in said
-
-
-def test_the_option_of_a_level_is_its_number_of_clusters():
-    """`--clusters 11` was offered for eight clusters."""
-    load_wine(as_frame=True).frame.to_csv("wine.csv", index=False)
-    said = good("map", "wine.csv", "--labels", "target", *QUICK)
-    offered = re.findall(r"^(\d+) clusters \(--clusters (\d+); ", said, re.M)
-    assert offered
-    assert all(number == option for number, option in offered)
-    report = Path("wine-map/report.md").read_text()
-    assert set(offered) <= set(re.findall(r"^\| (\d+) \| `--clusters (\d+)` \|", report, re.M))
-
-
 @pytest.fixture
 def mixed():
     """mixed.csv: two groups in a number, a percentage and a category; three rows lack a number."""
@@ -310,26 +256,6 @@ def test_missing_numbers_may_be_the_median(mixed):
     assert Path("out.csv").read_bytes() == Path("mixed-map/clusters.csv").read_bytes()
 
 
-def test_a_german_table_is_read_by_predict_as_it_was_mapped(mixed):
-    mixed.to_csv("de.csv", index=False, sep=";", decimal=",")
-    assert "To fix this: --decimal ','" in bad("map", "de.csv", *QUICK)
-    options = ("--type", "place=category", "-c", "size", "-c", "place")
-    good("map", "de.csv", "--decimal", ",", "-k", 2, *options, *QUICK)
-    assert "--type place=category" in Path("de-map/report.md").read_text()
-    assert run("predict", "de-map", "de.csv", "-o", "out.csv").exit_code == 0
-    assert Path("out.csv").read_bytes() == Path("de-map/clusters.csv").read_bytes()
-
-
-def test_dates_are_clustered_by_their_days():
-    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(np.arange(60) % 2 * 300, "D")
-    days = days + pd.to_timedelta(np.arange(60), "h")
-    pd.DataFrame({"created": days.strftime("%d.%m.%Y %H:%M")}).to_csv("days.csv", index=False)
-    said = good("map", "days.csv", "-c", "created", "-k", 2, *QUICK)
-    assert "Dates are compared by the days between them." in said
-    found = pd.read_csv("days-map/clusters.csv").cluster
-    assert adjusted_rand_score(np.arange(60) % 2, found) == 1
-
-
 def test_an_output_and_a_table_are_refused_before_torch_is_there(points):
     Path("points-map").mkdir()
     Path("points-map/theirs").touch()
@@ -361,21 +287,17 @@ def test_other_content_is_not_resumed(texts):
     ("words", "code", "said"),
     [
         (("map", "nothing.csv"), 2, "does not exist"),
-        (("map", "."), 2, "is a directory"),
         (("map", "points.npy", "-k", "0"), 2, "0 is not in the range"),
-        (("map", "points.npy", "-k", "many"), 2, "not a valid integer"),
         (("map", "points.npy", "--encoding", "utf-9"), 2, "no encoding that Python knows"),
         (("map", "points.npy", "--delimiter", "::"), 2, "one character"),
         (("map", "points.npy", "--resume", "--overwrite"), 2, "not both"),
         (("map", "points.npy", "-c", "y"), 1, "Expected a column 'y' (got a file with 'x')"),
-        (("map", "points.npy", "--labels", "y"), 1, "Expected a column 'y'"),
         (("map", "points.npy", "-k", "41"), 1, "at most as many --clusters as there are rows"),
         (
             ("map", "one.npy"),
             1,
             "Expected 3 rows without missing numbers or more (got 1 in 1 rows)",
         ),
-        (("map", "same.npy"), 1, "rows that differ (got 40 that are the same)"),
         (("map", "file.xlsx"), 1, "ends in one of .txt, .csv"),
         (("map", "empty.txt"), 1, "a file with rows (got none)"),
         (("predict", ".", "points.npy"), 1, "a folder that `jsem-pyg map` has written"),
@@ -402,15 +324,3 @@ def test_missing_packages_are_named_before_the_work(points, monkeypatch):
     Path("documents.txt").write_text("a b\nc d\ne f\n")
     assert 'pip install "jsem_pyg[text]"' in bad("map", "documents.txt", *QUICK)
     assert not Path("documents-map").exists()
-
-
-@pytest.mark.slow  # which takes its seconds to import; `.ci/package` runs the script, too
-def test_the_command_is_a_process_too(points):
-    Path("points.csv.gz").write_bytes(
-        gzip.compress(pd.DataFrame(points[0]).to_csv(index=False).encode())
-    )
-    words = [sys.executable, "-m", "jsem_pyg", "map", "points.csv.gz", "-k", "2", *QUICK]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "Done: see points-map/report.md.\n"  # all else is said beside
-    assert "clustering" in done.stderr

@@ -14,13 +14,6 @@ def test_names_are_of_words_that_set_clusters_apart():
         assert set(name.split(", ")) <= set(TOPICS[topic].split())
 
 
-def test_common_words_of_any_language_and_repetitions_name_nothing():
-    texts = ["der Hund und Hund", "der Hund bellt", "der max max max max Hund"]
-    texts += ["die Katze und Maus der", "der Katze", "die Katze schläft"]
-    clusters = np.array([0, 0, 0, 1, 1, 1])
-    assert name_clusters(texts, clusters, 2) == ["hund", "katze, die"]
-
-
 def test_a_word_and_its_plural_are_one():
     texts = ["ship ships", "ships ship harbour", "harbour ship", "cake", "cakes cake", "cake cakes"]
     names = name_clusters(texts, np.array([0, 0, 0, 1, 1, 1]), 2)

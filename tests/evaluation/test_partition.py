@@ -28,11 +28,6 @@ def test_names_of_clusters_do_not_matter():
     assert partition_scores(torch.tensor([7, 7, -3, -3, 0]), y) == pytest.approx((1, 1, 1))
 
 
-def test_one_cluster_says_nothing():
-    scores = partition_scores(np.zeros(4, dtype=int), np.array([0, 1, 0, 1]))
-    assert scores == pytest.approx((0, 0, 0.5))
-
-
 def test_bad_input_is_refused():
     y = torch.tensor([0, 1])
     with pytest.raises(ValueError, match="Expected 'clusters' to have shape \\[2\\]"):

@@ -68,25 +68,6 @@ def test_pointing_at_a_point_shows_its_text_as_it_is(hands, number):
     hands.wait(lambda: not hands.shows("#tip"))
 
 
-def test_the_legend_toggles(hands):
-    buttons = hands.find_all(".legend:not([hidden]) .group")
-    buttons[1].click()
-    assert hands.traces("trace.visible") == [True, False, True]
-    assert [each.get_attribute("aria-pressed") for each in buttons] == ["true", "false", "true"]
-    buttons[1].send_keys(hands.keys.ENTER)  # by the keyboard, too
-    assert hands.traces("trace.visible") == [True, True, True]
-    hands.find(".legend:not([hidden]) .none").click()
-    assert hands.traces("trace.visible") == [False, False, False]
-    hands.find(".legend:not([hidden]) .all").click()
-    assert hands.traces("trace.visible") == [True, True, True]
-
-
-def test_the_colour_is_that_of_clusters_or_labels(hands):
-    hands.find("#colour option[value='1']").click()
-    assert hands.traces("trace.name") == ["A", "B", "C"]
-    assert [each.text for each in hands.find_all(".legend h2") if each.is_displayed()] == ["Labels"]
-
-
 def test_the_search_highlights(hands):
     hands.find("#search").send_keys("NUMBER 2")
     hands.wait(lambda: hands.shows("#found"))
@@ -101,26 +82,6 @@ def test_the_search_highlights(hands):
     hands.find("#search").send_keys(hands.keys.ESCAPE)
     hands.wait(lambda: not hands.shows("#found"))
     assert hands.traces("trace.selectedpoints") == [None, None, None]
-
-
-def test_the_lasso_lists_what_is_inside(hands):
-    hands.find("#lasso").click()
-    hands.js("document.getElementById('panel').scrollTop = 1000")
-    places = [hands.pixel(0, number) for number in range(20)]
-    left, right = min(x for x, _ in places) - 6, max(x for x, _ in places) + 6
-    top, bottom = min(y for _, y in places) - 6, max(y for _, y in places) + 6
-    hands.lasso([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)])
-    hands.wait(lambda: hands.shows("#found"))
-    assert hands.js("return document.getElementById('panel').scrollTop") == 0
-    inside = {
-        int(each.get_attribute("data-point")) for each in hands.find_all("#found-list button")
-    }
-    assert set(range(20)) <= inside
-    assert hands.text("#found-count") == f"{len(inside)} points inside of the lasso."
-    assert "<i>one</i> 20" in hands.text("#found-groups")
-    assert sum(hands.traces("trace.selectedpoints.length")) == len(inside)
-    hands.find("#clear").click()
-    assert not hands.shows("#found")
 
 
 def test_the_slider_goes_through_the_times(hands):

@@ -38,24 +38,10 @@ def test_of_a_clusterer():
     assert torch.equal(graph.edge_weight, torch.from_numpy(clusterer.edge_weight_))
     other = read_findings(data, clusterer)[0]  # whatever graph the data have
     assert torch.equal(other.edge_index, graph.edge_index)
-
-
-def test_of_other_points_than_a_clusterer_was_fitted_to():
-    x = blobs()[0].x * torch.tensor([1.0, 100.0, 1.0, 1e-3, 1.0])
-    clusterer = DiffusionClusterer(3, n_neighbors=6, t=2.0, scale="robust", random_state=0)
-    clusterer.fit(x.numpy())
-    graph, _, _ = read_findings(Data(x=x), clusterer)
-    assert torch.equal(graph.x, x / torch.from_numpy(clusterer.scale_).float())
-    assert torch.equal(graph.x, torch.from_numpy(clusterer.points_))
-    read_findings(Data(x=x.half().float()), DiffusionClusterer(3).fit(x.half().numpy()))
-    for other in (x[1:], x.flip(0), x + x.std(0), x[:, 1:]):
-        with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
-            read_findings(Data(x=other), clusterer)
-
-
-def test_of_a_clusterer_that_is_not_fitted():
+    with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
+        read_findings(Data(x=data.x[1:]), clusterer)
     with pytest.raises(ValueError, match="not fitted"):
-        read_findings(Data(x=torch.eye(3)), DiffusionClusterer())
+        read_findings(data, DiffusionClusterer())
 
 
 def test_of_another_model():
@@ -70,9 +56,7 @@ def test_of_another_model():
     ("changed", "match"),
     [
         ({"labels": torch.zeros(3).long()}, "Expected 'result.labels' to have shape"),
-        ({"labels": torch.zeros(60)}, "Expected 'result.labels' to be of integer type"),
         ({"conductances": torch.ones(3)}, "Expected 'result.conductances' to have shape"),
-        ({"conductances": None}, "Expected 'result.conductances' to be a torch.Tensor"),
         ({"t": -1.0}, "Expected 'result.t' to be non-negative"),
         ({"normalization": "no"}, "Expected 'result.normalization' to be one of"),
     ],

@@ -6,33 +6,15 @@ import torch
 import torch.nn.functional as F
 from dense import exact_heat_diffusion
 from report_cases import blobs
-from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.report import layout
-from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features
+from jsem_pyg.report.layout import place_points, reduce_features
 
 
 def placed(data, found, times, kind="pca", seed=0):
     structure = GraphStructure(data.edge_index, data.num_nodes)
     return place_points(data, structure, found, times, kind, seed, progress=False)
-
-
-def test_few_features_are_not_reduced():
-    x = torch.tensor([[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]])
-    expected = F.normalize(x - 1.0)
-    torch.testing.assert_close(reduce_features(x, 0), expected)
-
-
-def test_reduced_features_keep_what_distances_they_can():
-    x = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
-    wide = x @ torch.linalg.qr(torch.randn(90, 90))[0][:4]
-    reduced = reduce_features(wide, 0)
-    assert reduced.shape == (200, DIMENSIONS)
-    signal = F.normalize(wide - wide.mean(0))
-    torch.testing.assert_close(
-        torch.cdist(reduced, reduced), torch.cdist(signal, signal), atol=1e-3, rtol=0
-    )
 
 
 def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
@@ -52,18 +34,6 @@ def test_pca_shows_all_times_on_the_axes_of_the_last():
     alone, both = placed(data, found, [4.0]), placed(data, found, [0.0, 4.0])
     assert np.allclose(alone[0], both[1], atol=1e-5)
     assert both[1].std() != pytest.approx(both[0].std(), rel=0.01)
-
-
-def test_a_map_of_one_dimension():
-    data, found = blobs()
-    line = Data(x=data.x[:, :1], edge_index=data.edge_index)
-    assert (placed(line, found, [1.0])[..., 1] == 0).all()
-
-
-def test_few_points_are_laid_out_without_umap():
-    sizes = [10, layout.FEWEST, layout.FEW, layout.FEW + 1]
-    assert [layout.choose_layout("auto", n) for n in sizes] == ["pca", "tsne", "tsne", "umap"]
-    assert layout.choose_layout("umap", 100) == "umap"
 
 
 @pytest.mark.parametrize(

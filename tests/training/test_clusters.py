@@ -3,10 +3,8 @@ import pytest
 import torch
 from scipy.cluster.hierarchy import cut_tree, linkage
 from sklearn.cluster import KMeans
-from torch_geometric.data import Data
 
-from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import clusters, fit
+from jsem_pyg.training import clusters
 from jsem_pyg.training.clusters import k_means, merged_clusters
 
 
@@ -38,16 +36,6 @@ def test_many_rows_are_clustered_as_well(few_rows):
             assert np.array_equal(found.cluster_centers_, again.cluster_centers_)
 
 
-def test_self_training_of_many_rows(few_rows):
-    x, y = blobs()
-    ring = torch.stack([torch.arange(600), (torch.arange(600) + 6) % 600])
-    data = Data(x=x, edge_index=torch.cat([ring, ring.flip(0)], dim=1))
-    model = fit(DiffusionClassifier(6, 6), data, times=[1.0, 2.0]).model
-    found = model(data.x, data.edge_index).argmax(-1)
-    pairs = torch.stack([found, y]).unique(dim=1)
-    assert pairs.size(1) == 6
-
-
 # ---------------------------------------------------------------- every number of clusters
 
 
@@ -70,9 +58,3 @@ def test_unions_are_those_of_ward():
         expected = np.array([z[labels == label].mean(0) for label in np.unique(labels)])
         np.testing.assert_allclose(np.sort(center, axis=0), np.sort(expected, axis=0))
         assert sorted(size) == sorted(np.bincount(labels))
-
-
-def test_equal_rows_are_not_parted():
-    assert list(merged_clusters(torch.ones(5, 2), 4, seed=0)) == []
-    z = torch.eye(2)[[0, 0, 0, 1]]
-    assert [count for count, _ in merged_clusters(z, 4, seed=0)] == [2]

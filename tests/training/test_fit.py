@@ -1,5 +1,4 @@
 import importlib
-import io
 import math
 
 import pytest
@@ -17,11 +16,10 @@ from training.training_cases import (
     two_clusters,
 )
 
+from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import FitResult, LabelTriplets, TripletLoss, Triplets, fit
-from jsem_pyg.training.checkpoint import load_checkpoint
-from jsem_pyg.training.history import EpochRow
-from jsem_pyg.training.watching import epoch_bar
+from jsem_pyg.training import FitResult, Triplets, fit
+from jsem_pyg.training.triplets import TripletLoss
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
 
@@ -61,13 +59,6 @@ def test_the_loss_goes_down(sampler):
     assert "epochs=40" in repr(result)
 
 
-def test_a_caller_that_wants_no_gradients_can_train():
-    expected = fit(AnisotropicDiffusion(1), two_clusters(), epochs=2, progress=False)
-    with torch.no_grad():
-        found = fit(AnisotropicDiffusion(1), two_clusters(), epochs=2, progress=False)
-    assert [row.loss for row in found.history] == [row.loss for row in expected.history]
-
-
 def test_only_edge_inputs_that_the_data_has_are_passed():
     data = two_clusters()
     bare = Data(x=data.x, edge_index=data.edge_index)
@@ -83,14 +74,6 @@ def test_only_edge_inputs_that_the_data_has_are_passed():
         fit(nn.Linear(6, 6), bare, epochs=1, **QUICK)
     with pytest.raises(TypeError, match=r"'model' to take the .*got MLP.*is 'batch', not edge"):
         fit(MLP([6, 3]), bare, epochs=1, **QUICK)
-
-
-def test_the_data_is_untouched():
-    data = two_clusters()
-    copy = data.clone()
-    fit(SmoothingStub(), data, epochs=2, device="cpu", **QUICK)
-    assert data.keys() == copy.keys()
-    assert all(torch.equal(data[key], value) for key, value in copy)
 
 
 def test_the_mask_limits_the_labels():
@@ -114,35 +97,22 @@ def test_losses_and_samplers_of_the_users_own():
     result = fit(SmoothingStub(), two_clusters(), sampler=Fixed(), epochs=5, **QUICK)
     assert result.history[0].loss == result.history[0].val_loss  # one triplet is all there is
 
-    data = two_clusters()
-    sampler = LabelTriplets(data.y)
-    named = fit(SmoothingStub(), data, sampler="labels", epochs=5, **QUICK)
-    given = fit(SmoothingStub(), data, sampler=sampler, loss=TripletLoss(0.5), epochs=5, **QUICK)
-    assert numbers(named) == numbers(given)
-
-
-def test_triplets_are_new_each_epoch_and_the_validation_ones_stay():
     drawn = []
 
-    def witness(z, triplets):
+    def hand_made(z, triplets):
         drawn.append(triplets.anchor)
-        return TripletLoss()(z, triplets)
+        a, p, n = (z[each] / z[each].norm(dim=1, keepdim=True) for each in triplets)
+        return ((a - p).norm(dim=1) - (a - n).norm(dim=1) + 0.5).clamp(min=0).mean()
 
-    fit(SmoothingStub(), two_clusters(), loss=witness, epochs=3, **QUICK)
-    trained, compared = drawn[0::2], drawn[1::2]
-    assert not any(torch.equal(trained[0], other) for other in [*trained[1:], compared[0]])
+    named, given = (
+        fit(SmoothingStub(), two_clusters(), loss=loss, epochs=3, **QUICK)
+        for loss in ("triplet", hand_made)
+    )
+    assert given.history[-1].loss == pytest.approx(named.history[-1].loss, rel=1e-3)
+    trained, compared = drawn[0::2], drawn[1::2]  # new in each epoch; those that validate stay
+    assert not torch.equal(trained[0], trained[1])
+    assert not torch.equal(trained[0], compared[0])
     assert torch.equal(compared[0], compared[1])
-    assert torch.equal(compared[0], compared[2])
-
-
-def test_the_triplet_loss_by_hand():
-    z = torch.tensor([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]], requires_grad=True)
-    triplets = Triplets(*torch.tensor([[0], [1], [2]]))
-    loss = TripletLoss(margin=0.8)(z, triplets)
-    # On the circle the positive is sqrt(2) away and the negative two.
-    assert loss.item() == pytest.approx(2**0.5 - 2 + 0.8, abs=1e-4)
-    loss.backward()
-    assert torch.isfinite(z.grad).all()
 
 
 def test_the_gradient_of_the_triplet_loss_is_the_same_bit_for_bit():
@@ -180,7 +150,6 @@ def test_sampler_and_model_leave_the_global_generator_alone():
 @pytest.mark.parametrize(
     ("model", "option", "message"),
     [
-        (SmoothingStub(), {"times": [1.0]}, "'times' .* for training by triplets .got .1.0"),
         (SmoothingStub(), {"lrr": 0.1}, "'lrr' to be left out .*got 0.1.* by triplets takes .* lr"),
         (DiffusionClassifier(6, 2), {"lr": 0.1}, "'lr' .* self-training .*self-training takes lab"),
         (DiffusionClassifier(6, 2), {"rounds": 2}, "'rounds' to be left out for self-training"),
@@ -290,25 +259,19 @@ class Normed(SmoothingStub):
 
 
 @pytest.mark.parametrize("make_model", MODELS.values(), ids=MODELS.keys())
-@pytest.mark.parametrize("every", [2, 100])
-def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_model, every):
+def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_model):
     data, path = two_clusters(), tmp_path / "run.pt"
     kwargs = {"epochs": 8, "patience": 6, **QUICK}
     whole = fit(make_model(), data, **kwargs)
-    kept = {"checkpoint": path, "checkpoint_every": every, "resume": True}
-    for epoch in (3, 7) if every < 3 else (3,):
+    kept = {"checkpoint": path, "checkpoint_every": 2, "resume": True}
+    for epoch in (1, 3, 7):
         with pytest.raises(Interruption):
             fit(make_model(), data, callbacks=[interrupt_at(epoch)], **kept, **kwargs)
-        assert path.exists() == (every < 3)
+        assert path.exists() == (epoch > 1)
     epochs_run = []
-    resumed = fit(
-        make_model(),
-        data,
-        callbacks=[lambda end: epochs_run.append(end.row.epoch)],
-        **kept,
-        **kwargs,
-    )
-    assert epochs_run[0] == {2: 7, 100: 1}[every]
+    watch = [lambda end: epochs_run.append(end.row.epoch)]
+    resumed = fit(make_model(), data, callbacks=watch, **kept, **kwargs)
+    assert epochs_run[0] == 7
     assert numbers(resumed) == numbers(whole)
     assert resumed.best_epoch == whole.best_epoch
     assert_equal_weights(resumed.model, whole.model)
@@ -398,9 +361,7 @@ def test_more_epochs_may_be_asked_for_but_not_fewer(tmp_path):
     [
         ({"seed": 1}, "'seed' to be 0, .*got 1"),
         ({"lr": 0.02}, r"'lr' to be 0\.01, .*got 0\.02"),
-        ({"batch_size": 65}, "'batch_size' to be 64"),
         ({"margin": 0.7}, "'margin' to be 0.5"),
-        ({"patience": 3}, "'patience' to be None"),
         ({"sampler": "labels"}, "'sampler' to be 'graph'"),
         ({"loss": lambda z, triplets: z.mean()}, "'loss' to be TripletLoss"),
         ({"sketch_dim": 3}, "'sketch_dim' to be None"),
@@ -449,7 +410,6 @@ def add_mask(data):
         ),
         (change_entry("x"), "graph", "'data.x'"),
         (swap_edges, "graph", "'data.edge_index'"),
-        (change_entry("edge_weight"), "graph", "'data.edge_weight'"),
         (change_entry("edge_attr"), "graph", "'data.edge_attr'"),
         (lambda data: Data(x=data.x, edge_index=data.edge_index), "graph", "'data.edge_weight'"),
         (change_entry("y"), "labels", "'data.y'"),
@@ -465,16 +425,6 @@ def test_other_data_is_refused(tmp_path, change, sampler, message):
     assert torch.equal(model.weight, SmoothingStub().weight)
 
 
-@pytest.mark.parametrize("change", [change_entry("y"), add_mask])
-def test_data_that_is_not_used_may_change(tmp_path, change):
-    kept = {"checkpoint": tmp_path / "run.pt", **QUICK}
-    fit(SmoothingStub(), two_clusters(), epochs=2, **kept)
-    assert (
-        len(fit(SmoothingStub(), change(two_clusters()), epochs=3, resume=True, **kept).history)
-        == 3
-    )
-
-
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -482,8 +432,6 @@ def test_data_that_is_not_used_may_change(tmp_path, change):
             lambda: AnisotropicDiffusion(t=[1.0, 4.0], normalization="rw"),
             "normalization' to be 'sym'",
         ),
-        (lambda: AnisotropicDiffusion(t=[1.0, 4.0], degree=3), "'model.options.degree' to be None"),
-        (lambda: AnisotropicDiffusion(t=[1.0, 9.0]), "'model.time.initial.1' to be 4"),
         (lambda: AnisotropicDiffusion(t=[1.0, 4.0, 9.0]), "'model.time.initial.2' to be left out"),
         (
             lambda: AnisotropicDiffusion(t=[1.0, 4.0]).double(),
@@ -506,8 +454,6 @@ def test_another_model_is_refused_and_left_as_it_is(tmp_path, other, message):
     ("checkpoint", "error", "message"),
     [
         (3, TypeError, "'checkpoint' to be a path"),
-        (True, TypeError, "'checkpoint' to be a path"),
-        (b"run.pt", TypeError, "'checkpoint' to be a path"),
         (".", OSError, "'checkpoint' to be a file, or nothing yet .got a folder"),
         ("file/run.pt", OSError, "'checkpoint' to be in a folder that can be written to"),
     ],
@@ -542,27 +488,11 @@ def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_writte
         result = fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint="run.pt", **QUICK)
         assert len(result.history) == 2
     model = SmoothingStub()
-    model.load_state_dict(load_checkpoint("run.pt")["model"])
+    model.load_state_dict(load_tree("run.pt", "checkpoint")["model"])
     assert_equal_weights(model, result.model)
 
 
 # ---------------------------------------------------------------- watching
-
-
-def test_the_bar_shows_loss_t_and_time():
-    screen = io.StringIO()
-    screen.isatty = lambda: True
-    with epoch_bar(2, 0, True, screen) as watch:
-        watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
-    shown = screen.getvalue()
-    for text in ("1/2", "0.2500", "4.50", "0.125"):
-        assert text in shown
-
-
-def test_nothing_is_printed(capfd):
-    fit(SmoothingStub(), two_clusters(), epochs=3, **(QUICK | {"progress": True}))
-    out, err = capfd.readouterr()
-    assert out == err == ""
 
 
 # ---------------------------------------------------------------- sketching
@@ -604,7 +534,6 @@ def test_a_sketch_keeps_distances_in_the_mean():
     [
         (AnisotropicDiffusion, 6, "less than the 6 channels"),
         (AnisotropicDiffusion, 0, "'sketch_dim' to be a positive integer"),
-        (AnisotropicDiffusion, -2, "'sketch_dim' to be a positive integer"),
         (SmoothingStub, 3, "treats all channels alike"),
         (lambda: AnisotropicChebConv(6, 6), 3, "treats all channels alike"),
         (lambda: AnisotropicDiffusion(t=torch.ones(1, 6)), 3, "treats all channels alike"),
@@ -640,8 +569,3 @@ def test_data_that_lack_something_are_refused(key):
     del data[key]
     with pytest.raises(ValueError, match=f"to have (labels )?'{key}'"):
         fit(SmoothingStub(), data, sampler="labels", epochs=1, **QUICK)
-
-
-def test_a_model_without_parameters_is_refused():
-    with pytest.raises(ValueError, match="trainable parameters"):
-        fit(SmoothingStub().requires_grad_(False), two_clusters(), epochs=1, **QUICK)

@@ -48,18 +48,6 @@ def test_a_shift_of_all_features_changes_nothing():
     torch.testing.assert_close(found, expected, atol=0.01, rtol=0)
 
 
-def test_one_column_is_enough():
-    x = (
-        torch.tensor([0.0, 50, 100]).repeat_interleave(20)[:, None]
-        + torch.linspace(0, 1, 60)[:, None]
-    )
-    near = torch.arange(60)[:, None] // 20 == torch.arange(60) // 20
-    graph = Data(x=x, edge_index=near.fill_diagonal_(False).nonzero().T)
-    y = torch.arange(60) // 20
-    found = classify_by_heat(graph, few(y), t=1.0).probabilities.argmax(-1)
-    assert torch.equal(found, y)
-
-
 def test_time_is_chosen_and_nothing_is_changed():
     data = two_clusters()
     before = data.clone()

@@ -7,11 +7,9 @@ from torch import nn
 from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
-from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
+from jsem_pyg.evaluation import partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_training
-from jsem_pyg.training.self_training import confident_nodes, diffuse_probabilities
-from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
 
@@ -75,28 +73,6 @@ def test_what_fails_leaves_the_model_as_it_was(num_classes, monkeypatch):
     torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
 
 
-def test_is_better_than_k_means_where_clusters_are_long():
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(4).repeat_interleave(60)
-    noise = torch.randn(len(y), 6, generator=generator) * torch.tensor([0.6, 0.6, 0.6, 0.6, 3, 3])
-    data = FaissKNNGraph(k=6)(Data(x=3 * torch.eye(4, 6)[y] + noise, y=y))
-    found = classes(fit(DiffusionClassifier(6, 4), data).model, data)
-    raw = clustering_scores(data.x, data.y)
-    assert partition_scores(found, data.y).ari > raw.ari + 0.02
-
-
-def test_follows_from_the_seed_and_leaves_the_callers_generator_alone():
-    data, weights = blobs(spread=1.5), []
-    for start in (1, 2):  # what the model starts with does not matter
-        torch.manual_seed(start)
-        model = DiffusionClassifier(6, 4)
-        state = torch.get_rng_state()
-        fit(model, data, seed=3)
-        assert torch.equal(torch.get_rng_state(), state)
-        weights.append(model.lin.weight.detach())
-    torch.testing.assert_close(*weights, rtol=0, atol=0)
-
-
 def test_labels_in_the_data_are_not_looked_at():
     data, found = blobs(spread=1.5), []
     for y in (data.y, data.y.flip(0), None):
@@ -119,45 +95,6 @@ def test_known_labels_name_the_classes():
     assert torch.equal(classes(result.model, data), data.y)
 
 
-def test_known_labels_diffuse_with_certainty_in_every_round(monkeypatch):
-    data, seen = blobs(spread=2.0), []
-    labels = torch.where(torch.arange(100) % 10 == 0, data.y, -1)
-
-    def diffuse(model, graph, q, t):
-        seen.append(q[labels >= 0])
-        return diffuse_probabilities(model, graph, q, t)
-
-    monkeypatch.setattr(self_training, "diffuse_probabilities", diffuse)
-    fit(DiffusionClassifier(6, 4), data, labels=labels, epochs=2)
-    certain = torch.eye(4)[labels[labels >= 0]]
-    assert len(seen) == 3
-    assert all(torch.equal(q, certain) for q in seen)
-
-
-def test_known_labels_are_those_of_the_mask():
-    data = Data(x=torch.eye(3), y=torch.tensor([0, 1, -2]), edge_index=torch.tensor([[0], [1]]))
-    assert prepare_graph(data).labels_on_mask().tolist() == [0, 1, -1]
-    data.train_mask = torch.tensor([True, False, True])
-    assert prepare_graph(data).labels_on_mask().tolist() == [0, -1, -1]
-
-
-def test_the_more_certain_half_of_every_class_teaches():
-    p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.1, 0.9], [0.4, 0.6], [0.7, 0.3]])
-    teaches, target = confident_nodes(p, None)
-    assert target.tolist() == [0, 0, 0, 1, 1, 0]
-    assert teaches.tolist() == [True, True, False, True, False, False]
-
-
-def test_all_that_is_known_teaches():
-    p = torch.linspace(0.99, 0.6, 10)
-    p = torch.stack([p, 1 - p], dim=1)
-    labels = torch.full((10,), -1)
-    labels[9] = 1
-    teaches, target = confident_nodes(p, labels)
-    assert target.tolist() == 9 * [0] + [1]
-    assert teaches.tolist() == 5 * [True] + 4 * [False] + [True]
-
-
 def test_times_are_chosen_from_those_given():
     data = blobs()
     model = DiffusionClassifier(6, 4, t=2.5)
@@ -167,32 +104,6 @@ def test_times_are_chosen_from_those_given():
     model.reset_parameters()
     (t,) = {row.t for row in fit(model, data, times=None).history}
     assert t == pytest.approx(2.5) or t == pytest.approx(1.25)
-
-
-def test_probabilities_diffuse_for_the_time_or_half_of_it_by_modularity():
-    data, model = blobs(spread=2.0), DiffusionClassifier(6, 4)
-    fit(model, data)
-    q = model.classify(data.x).detach()
-    halved = []
-    for t in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0):
-        chosen, p = diffuse_probabilities(model, prepare_graph(data), q, t)
-        scores = {}
-        for time in (t, t / 2):
-            model.isotropic.time.set(time)
-            labels = model.diffuse(q, data.edge_index, data.edge_weight).argmax(-1)
-            scores[time] = modularity(data.edge_index, data.edge_weight, labels)
-        assert chosen == max(scores, key=scores.get)
-        assert modularity(data.edge_index, data.edge_weight, p.argmax(-1)) == scores[chosen]
-        halved.append(chosen < t)
-    assert set(halved) == {True, False}
-
-
-def test_labels_start_where_diffused_features_are_told_apart():
-    data = blobs(spread=1.0)
-    labels = torch.full((100,), -1)
-    labels[::25] = data.y[::25]
-    result = fit(DiffusionClassifier(6, 4), data, epochs=1, labels=labels)
-    assert (classes(result.model, data) == data.y).float().mean() > 0.9
 
 
 def test_a_graph_without_edges_and_points_that_coincide_are_no_error():
@@ -212,25 +123,6 @@ def test_fit_trains_a_classifier_by_self_training_and_all_else_by_triplets():
     assert len(fit(DiffusionClassifier(6, 2), data, loss="triplet", epochs=3).history) == 3
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_in_either_precision(dtype):
-    data = blobs()
-    data.x, data.edge_weight = data.x.to(dtype), data.edge_weight.to(dtype)
-    model = fit(DiffusionClassifier(6, 4).to(dtype), data).model
-    assert model(data.x, data.edge_index, data.edge_weight).dtype == dtype
-    assert partition_scores(classes(model, data), data.y).ari == 1
-
-
-def test_the_data_is_not_changed():
-    data, masks = blobs(), torch.ones(100, dtype=torch.bool)
-    data.train_mask = masks
-    before = data.clone()
-    for sampler in ("graph", "labels"):
-        fit(DiffusionClassifier(6, 4), data, sampler=sampler)
-    assert data.keys() == before.keys()
-    assert all(torch.equal(data[key], value) for key, value in before)
-
-
 def test_centre_and_class_means_of_the_graph_stay_with_the_model():
     data, other = blobs(), blobs(seed=1)
     model = fit(DiffusionClassifier(6, 4), data).model
@@ -244,19 +136,6 @@ def test_centre_and_class_means_of_the_graph_stay_with_the_model():
         torch.testing.assert_close(model(data.x, *graph), p)
     fit(model, other)  # which forgets them
     torch.testing.assert_close(model.center.mean, other.x.mean(0))
-
-
-def test_what_a_model_was_trained_on_before_does_not_matter():
-    data, other = blobs(spread=1.5), blobs(seed=1)
-    other.x = other.x + 5
-    weights = []
-    for before in (None, other):
-        model = DiffusionClassifier(6, 4)
-        if before is not None:
-            fit(model, before)
-        weights.append(fit(model, data).model.state_dict())
-    assert weights[0].keys() == weights[1].keys()
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """What `FormanCurvature` and `EdgeGeometry` share: scales that are remembered."""
 
 import pytest
-import tiny_graphs
 import torch
-from torch.utils.data import IterDataPipe
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
 
@@ -20,31 +18,6 @@ def graph(seed, num_nodes=20, probability=0.3):
     return Data(x=x, edge_index=edge_index, edge_weight=weight)
 
 
-@pytest.mark.parametrize(
-    ("transform", "shown", "name"),
-    [
-        (
-            FormanCurvature("1d", cat=False),
-            "FormanCurvature(method='1d', norm=True, cat=False)",
-            "forman_curvature",
-        ),
-        (
-            FormanCurvature().fit(graph(0)),
-            "FormanCurvature(method='augmented', norm=True, cat=True, fitted=True)",
-            "forman_curvature",
-        ),
-        (
-            EdgeGeometry(["jaccard", "diffusion_cosine"], t=1.5, norm=False),
-            "EdgeGeometry(features=('jaccard', 'diffusion_cosine'), t=1.5, norm=False, cat=True)",
-            "edge_geometry",
-        ),
-    ],
-)
-def test_repr_and_functional_name(transform, shown, name):
-    assert repr(transform) == shown
-    assert name in IterDataPipe.functions
-
-
 @pytest.mark.parametrize("make", TRANSFORMS)
 @pytest.mark.parametrize("norm", [True, False])
 def test_a_batch_gives_what_its_graphs_give(make, norm):
@@ -57,24 +30,6 @@ def test_a_batch_gives_what_its_graphs_give(make, norm):
     result = transform(Batch.from_data_list(graphs))
     for got, single in zip(result.to_data_list(), graphs, strict=True):
         torch.testing.assert_close(got.edge_attr, transform(single).edge_attr, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(("make", "columns"), [(FormanCurvature, 1), (EdgeGeometry, 2)])
-@pytest.mark.parametrize("norm", [True, False])
-def test_a_graph_without_edges(make, columns, norm):
-    edge_index, _ = tiny_graphs.single_node()
-    data = Data(x=torch.ones(1, 2), edge_index=edge_index, edge_weight=torch.empty(0))
-    assert make(norm=norm)(data).edge_attr.shape == (0, columns)
-
-
-@pytest.mark.parametrize("make", TRANSFORMS)
-def test_refuses_norms_and_data(make):
-    with pytest.raises(TypeError, match="'norm' to be True or False"):
-        make(norm="minmax")
-    with pytest.raises(ValueError, match="to have an 'edge_index'"):
-        make()(Data(num_nodes=2))
-    with pytest.raises(TypeError, match="got HeteroData"):
-        make()(HeteroData())
 
 
 @pytest.mark.parametrize("make", TRANSFORMS)

@@ -74,10 +74,3 @@ def test_refuses_graphs_without_features():
     data.num_nodes = 20
     with pytest.raises(ValueError, match="to have 'x' for 'diffusion_cosine'.*set data.x"):
         EdgeGeometry()(data)
-
-
-def test_what_is_not_asked_for_is_not_needed():
-    data = graph()
-    del data.x, data.edge_weight
-    data.num_nodes = 20
-    assert EdgeGeometry(["jaccard"])(data).edge_attr.size(1) == 1

@@ -55,11 +55,6 @@ def test_positions_are_compared_by_their_distance():
     assert torch.equal(kernel.edge_index, chosen.edge_index)
 
 
-def test_features_are_compared_by_their_cosine_and_go_before_positions():
-    data = FaissKNNGraph(k=3)(Data(x=points(9), pos=points(9, seed=1)))
-    assert torch.equal(data.edge_index, knn_graph(points(9), 3, "cosine")[0])
-
-
 def test_a_batch_gives_what_its_graphs_give():
     graphs = [Data(x=points(n, seed=n), edge_index=torch.tensor([[0], [1]])) for n in (5, 9, 7)]
     batch = Batch.from_data_list(graphs)
@@ -74,19 +69,6 @@ def test_a_batch_gives_what_its_graphs_give():
     starts = result._slice_dict["edge_index"].tolist()  # as PyG keeps them
     widths = [each.num_edges for each in result.to_data_list()]
     assert starts == torch.tensor([0, *widths]).cumsum(0).tolist()
-
-
-def test_small_graphs_of_a_batch_are_complete(caplog):
-    graphs = [Data(x=points(n, seed=n)) for n in (1, 9, 2, 3, 1)]
-    transform = FaissKNNGraph(k=4)
-    result = transform(Batch.from_data_list(graphs))
-    assert "4 of 5 graphs" in caplog.text
-    assert [graph.num_edges for graph in result.to_data_list()[::2]] == [0, 2, 0]
-    for got, graph in zip(result.to_data_list(), graphs, strict=True):
-        expected = transform(graph)
-        assert torch.equal(got.edge_index, expected.edge_index)
-        assert torch.equal(got.edge_weight, expected.edge_weight)
-        assert got.is_undirected()
 
 
 def test_refuses_at_construction():

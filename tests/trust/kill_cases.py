@@ -14,13 +14,11 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg._tensor_file import load_tree, save_tree
 from jsem_pyg.command import main
 from jsem_pyg.command.folder import MapFolder
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
 from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
-from jsem_pyg.training.checkpoint import load_checkpoint
 
 EPOCHS = 15
 
@@ -62,7 +60,7 @@ class TripletRun:
     def progress(self, folder):
         """How much is there after a kill; raises if it is damaged."""
         path = folder / "run.safetensors"
-        return load_checkpoint(path)["epoch"] if path.exists() else 0
+        return load_tree(path, "checkpoint")["epoch"] if path.exists() else 0
 
 
 class SelfTraining:
@@ -78,41 +76,6 @@ class SelfTraining:
 
     def progress(self, folder):
         return 0
-
-
-class Build:
-    """A dataset's cache: there whole, or not at all."""
-
-    files, writes = {"data.safetensors"}, 1
-
-    def run(self, folder):
-        dataset = self.dataset(folder)
-        return {"data": dataset[0].to_dict(), "classes": dataset.classes}
-
-    def progress(self, folder):
-        cached = list(folder.rglob("*.safetensors"))
-        for path in cached:
-            load_tree(path, "data set")
-        return len(cached)
-
-
-class Embeddings(Build):
-    name = "EmbeddingDataset"
-
-    def __init__(self, source):
-        generator = np.random.default_rng(0)
-        self.path = source / "points.npz"
-        np.savez(self.path, x=generator.random((4000, 64)), y=generator.integers(3, size=4000))
-
-    def dataset(self, folder):
-        return EmbeddingDataset(folder, self.path)
-
-
-class Digits(Build):
-    name = "DigitsDataset"
-
-    def dataset(self, folder):
-        return DigitsDataset(folder, pre_transform=centred)
 
 
 class Diffusion:
@@ -170,7 +133,7 @@ class Embedding:
     name, texts = "embedding", [f"{word} {number}" for number in range(40) for word in "abc"]
 
     def __init__(self):
-        embedding = importlib.import_module("jsem_pyg.command.embedding")
+        embedding = importlib.import_module("jsem_pyg.datasets.embedder")
         embedding._BLOCK = 6
         embedding.load_encoder = lambda model: FakeEncoder()
         self.embedder = embedding.Embedder
@@ -210,24 +173,16 @@ class Map:
             if path.suffix == ".json":
                 MapFolder(path.parent).read()
             elif path.suffix == ".safetensors":
-                if MapFolder(path.parent).read().progress["files"]:  # else it is written again
-                    MapFolder(path.parent).read_clusterer()
+                MapFolder(path.parent).read_clusterer()
             else:
                 assert path.read_text().endswith("\n")
         return len(there)
 
 
-def centred(data):
-    data.x = data.x - data.x.mean(0)
-    return data
-
-
 def all_cases(source: Path):
     return [
         TripletRun(Normed, every=1),
-        Embeddings(source),
         Diffusion(source),
-        Digits(),
         TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),
         TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),

@@ -8,12 +8,11 @@ import pytest
 import torch
 from training.training_cases import SmoothingStub, two_clusters
 
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
+from jsem_pyg._tensor_file import load_tree, save_tree
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.partition import diffuse_file
 from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
-from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 
 pytest.importorskip("resource", reason="POSIX only")
 from trust.disk_cases import file_size_limit, read_only, small_disk
@@ -42,10 +41,10 @@ def train(path, epochs=6, callbacks=()):
 @pytest.mark.parametrize("limit", [0, 1000, 79_000])
 def test_a_checkpoint_on_a_full_disk_is_an_oserror_and_the_old_one_stays(tmp_path, limit):
     path = tmp_path / "run.st"
-    save_checkpoint(path, STATE)
+    save_tree(path, "checkpoint", "state", STATE)
     with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
-        save_checkpoint(path, {**STATE, "epoch": 2})
-    assert load_checkpoint(path)["epoch"] == 1
+        save_tree(path, "checkpoint", "state", {**STATE, "epoch": 2})
+    assert load_tree(path, "checkpoint")["epoch"] == 1
     assert names(tmp_path) == ["run.st"]
 
 
@@ -54,25 +53,10 @@ def test_a_run_whose_disk_fills_goes_on_when_there_is_room(tmp_path):
     train(path, epochs=2)
     with file_size_limit(500), pytest.raises(OSError, match="too large|No space"):
         train(path)
-    assert load_checkpoint(path)["epoch"] == 2
+    assert load_tree(path, "checkpoint")["epoch"] == 2
     assert names(tmp_path) == ["run.st", "whole.st"]
     resumed = train(path)
     assert torch.equal(resumed.model.weight, whole.model.weight)
-
-
-@pytest.mark.parametrize("limit", [0, 1000, 100_000])
-def test_a_cache_on_a_full_disk_is_not_there_and_made_later(tmp_path, limit):
-    np.savez(tmp_path / "a.npz", x=np.random.default_rng(0).random((2000, 16)))
-
-    def build():
-        return EmbeddingDataset(tmp_path / "root", tmp_path / "a.npz")[0]
-
-    with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
-        build()
-    assert names(tmp_path / "root") == []
-    assert build().x.shape == (2000, 16)
-    with file_size_limit(0):
-        assert build().x.shape == (2000, 16)  # reading writes nothing
 
 
 @pytest.fixture
@@ -128,7 +112,5 @@ def test_a_read_only_folder_is_noticed_before_the_first_epoch(tmp_path):
         with pytest.raises(OSError, match="'checkpoint' to be in a folder that can be written to"):
             train(folder / "run.st", callbacks=[ran.append])
         with pytest.raises(OSError, match="Read-only|denied"):
-            save_checkpoint(folder / "run.st", STATE)
-        with pytest.raises(OSError, match="Read-only|denied"):
-            DigitsDataset(folder)
+            save_tree(folder / "run.st", "checkpoint", "state", STATE)
     assert not ran

@@ -11,7 +11,7 @@ from training.training_cases import two_clusters
 from trust.disk_cases import file_size_limit
 
 from jsem_pyg._tensor_file import load_tree, save_tree
-from jsem_pyg.command.embedding import Embedder
+from jsem_pyg.datasets.embedder import Embedder
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.partition import load_part, recursive_partition, save_parts
 
@@ -99,7 +99,7 @@ def test_what_a_full_disk_stops_is_not_there_or_as_it_was(tmp_path, monkeypatch)
     known = DiffusionClusterer.load(tmp_path / "model.st").predict_proba(x)
     assert np.array_equal(known, model.predict_proba(x))
 
-    embedding = import_module("jsem_pyg.command.embedding")
+    embedding = import_module("jsem_pyg.datasets.embedder")
     monkeypatch.setattr(embedding, "load_encoder", lambda model: None)
     monkeypatch.setattr(embedding, "encode", lambda encoder, texts: torch.ones(len(texts), 64))
     with file_size_limit(1000), full:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.training.checkpoint import load_checkpoint
+from jsem_pyg._tensor_file import load_tree
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,7 +49,7 @@ def wait_for(path, seconds):
 
 
 def results(output):
-    state = load_checkpoint(output / f"run-{SIZE}.safetensors")
+    state = load_tree(output / f"run-{SIZE}.safetensors", "checkpoint")
     return state["model"], state["epoch"], np.load(output / "diffused.npy")
 
 

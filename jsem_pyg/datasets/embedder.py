@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .._files import check_writable
 from .._tensor_file import load_tree, save_tree
-from ..datasets.text import check_model, encode, load_encoder, model_fingerprint
+from .text import check_model, encode, load_encoder, model_fingerprint
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -33,7 +33,7 @@ _KIND = "block of embeddings"
 class Embedder:
     """Embeds documents, and reads those that it has embedded before from the folder `cache`."""
 
-    def __init__(self, model: str | None, cache: Path) -> None:
+    def __init__(self, model: str | os.PathLike[str] | None, cache: Path) -> None:
         self.model = model
         self.cache = cache
         check_model(model)
@@ -56,7 +56,7 @@ class Embedder:
                 return tree["x"]
             logger.warning("Expected '%s' to hold this block. Embedding it anew.", path)
         except FileNotFoundError:
-            check_writable("--cache", path)
+            check_writable("cache", path)
         except ValueError as error:
             logger.warning("%s Embedding it anew.", error)
         x = encode(self._encoder, texts)

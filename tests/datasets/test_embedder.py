@@ -5,22 +5,22 @@ import pytest
 import torch
 from command.command_cases import FakeEncoder, documents, use_fake_encoder
 
-from jsem_pyg.command import embedding
-from jsem_pyg.command.embedding import Embedder
-from jsem_pyg.command.options import default_cache
+from jsem_pyg.datasets import embedder
+from jsem_pyg.datasets.embedder import Embedder
 
 TEXTS = list(dict.fromkeys(documents()[0]))
 
 
 @pytest.fixture(autouse=True)
-def _fake(monkeypatch):
+def _fake(monkeypatch, tmp_path):
     use_fake_encoder(monkeypatch)
-    monkeypatch.setattr(embedding, "_BLOCK", 8)
+    monkeypatch.setattr(embedder, "_BLOCK", 8)
+    monkeypatch.chdir(tmp_path)
 
 
 def embed(texts, model=None):
     done = []
-    x = Embedder(model, default_cache()).embed(texts, done.append)
+    x = Embedder(model, Path("cache")).embed(texts, done.append)
     assert sum(done) == len(texts)
     return x
 
@@ -50,7 +50,7 @@ def test_another_text_or_model_is_another_block(tmp_path):
 
 def test_a_damaged_block_is_embedded_anew(caplog):
     x = embed(TEXTS[:4])
-    [block] = default_cache().iterdir()
+    [block] = Path("cache").iterdir()
     block.write_bytes(block.read_bytes()[:-1])
     torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
     assert "Embedding it anew" in caplog.text
@@ -58,7 +58,7 @@ def test_a_damaged_block_is_embedded_anew(caplog):
 
 def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
     x, other = embed(TEXTS[:4]), embed(TEXTS[4:8])
-    one, two = default_cache().iterdir()
+    one, two = Path("cache").iterdir()
     one_bytes, two_bytes = one.read_bytes(), two.read_bytes()
     one.write_bytes(two_bytes)
     two.write_bytes(one_bytes)
@@ -67,16 +67,8 @@ def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
     assert caplog.text.count("to hold this block") == 2
 
 
-def test_where_embeddings_are_kept(monkeypatch):
-    monkeypatch.delenv("JSEM_PYG_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert default_cache() == Path("/somewhere/jsem_pyg/embeddings")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert default_cache() == Path.home() / ".cache/jsem_pyg/embeddings"
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "cache").mkdir(mode=0o500)
-    with pytest.raises(OSError, match="--cache"):
+    with pytest.raises(OSError, match="cache"):
         embed(["a"])
