@@ -4,7 +4,6 @@ A heterogeneous graph has nodes of several types. The nodes of all types stand i
 after the other, so that a node has one number in the whole graph.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from .._checks import (
     check_node_index,
     check_pairs,
 )
-from .memory import Prepared
 from .structure import GraphStructure
 
 EdgeType = tuple[str, str, str]
@@ -162,7 +160,12 @@ class HeteroGraph:
         return source, target, torch.full_like(source, relation), backward
 
     def edge_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
-        """Return the weights [E] of the edges of the structure; None if all are one.
+        """Return the weights [E] of the edges of the structure; None if all are one."""
+        weight = self.pair_weight(edge_weight_dict)
+        return None if weight is None else weight.repeat(2)
+
+    def pair_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
+        """Return the weights [P] of the pairs; None if all are one.
 
         Edge types without weights have ones.
         """
@@ -183,15 +186,14 @@ class HeteroGraph:
             else:
                 check_edge_weight(weight, count, f"edge_weight_dict[{name!r}]")
             parts.append(weight)
-        return self.pairs.weigh(torch.cat(parts)).repeat(2)
+        return self.pairs.weigh(torch.cat(parts))
 
-    def blocks(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> "RelationBlocks":
-        """Stack the relations; a node belongs to the relations of its type."""
-        belongs = torch.tensor(
+    @property
+    def belongs(self) -> Tensor:
+        """[T, R] bool, the relations that each node type takes part in."""
+        return torch.tensor(
             [[node_type in (a, b) for a, _, b in self.relations] for node_type in self.rows]
         )
-        groups, weight = tuple(self.rows.values()), self.edge_weight(edge_weight_dict)
-        return RelationBlocks(self.pairs, self.num_nodes, groups, belongs, weight)
 
     def join(self, x_dict: Mapping[str, Tensor]) -> Tensor:
         """Return the rows of all types, one type after the other: [..., N, D]."""
@@ -200,54 +202,6 @@ class HeteroGraph:
     def split(self, x: Tensor) -> dict[str, Tensor]:
         """Return the rows of every type, from the rows [..., N, D] of all."""
         return {name: x[..., rows, :] for name, rows in self.rows.items()}
-
-
-class RelationBlocks(Prepared):
-    """The relations of a graph as one graph: a block of rows for each, one after the other.
-
-    A block holds the nodes that have an edge in its relation.
-
-    Args:
-        pairs: the undirected edges.
-        num_nodes: the number N of nodes.
-        groups: the nodes of each type, a slice of all nodes.
-        belongs: [T, R] bool, the relations that each type takes part in.
-        weight: [2 P] weights of the pairs in both directions; None: ones.
-
-    Attributes:
-        node: [B] the node of each row.
-        relation: [B] the relation of each row, ascending.
-        parts: a relation, rows of it, and their nodes: of one type, distinct, ascending; a slice
-            if no node is left out.
-        structure: the graph of B rows.
-    """
-
-    def __init__(
-        self,
-        pairs: Pairs,
-        num_nodes: int,
-        groups: tuple[slice, ...],
-        belongs: Tensor,
-        weight: Tensor | None,
-    ) -> None:
-        self.num_nodes, self.groups, self.weight = num_nodes, groups, weight
-        self.device = pairs.source.device
-        self.belongs = belongs.to(self.device)
-        ends = torch.stack([pairs.source, pairs.target])
-        row, (source, target) = (pairs.relation * num_nodes + ends).unique(return_inverse=True)
-        self.node, self.relation = row % max(num_nodes, 1), row // max(num_nodes, 1)
-        self.structure = _both_directions(source, target, len(row))
-        ends_of_types = torch.tensor([group.stop for group in groups], device=self.device)
-        kind = torch.bucketize(self.node, ends_of_types, right=True)
-        count = (self.relation * len(groups) + kind).bincount(minlength=belongs.numel())
-        self.parts: list[tuple[int, slice, slice | Tensor]] = []
-        for k, (low, high) in enumerate(itertools.pairwise([0, *count.cumsum(0).tolist()])):
-            if low < high:
-                nodes = self.node[low:high]
-                run = slice(int(nodes[0]), int(nodes[-1]) + 1)
-                is_run = run.stop - run.start == high - low
-                part = k // len(groups), slice(low, high), run if is_run else nodes
-                self.parts.append(part)
 
 
 def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:

@@ -194,19 +194,6 @@ def test_gradients():
         torch.autograd.grad(call(*x, *conv.parameters()).sum(), x[0], create_graph=True)
 
 
-def test_columns_in_several_calls_are_the_same(monkeypatch):
-    conv = RelationalChebConv(4, 70, METADATA)
-    x_dict, edges = make_features(torch.float32), make_edges()
-    expected = conv(x_dict, edges)
-    monkeypatch.setattr("jsem_pyg.nn.relational_cheb_conv._CHUNK", 1)
-    assert_same(
-        conv(x_dict, edges),
-        {name: each.double() for name, each in expected.items()},
-        atol=1e-6,
-        rtol=1e-5,
-    )
-
-
 def test_both_calls_agree_on_nodes_of_one_type():
     torch.manual_seed(0)
     names = [("node", each, "node") for each in "abc"]
