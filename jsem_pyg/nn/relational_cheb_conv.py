@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import HeteroDictLinear, Linear, is_uninitialized_parameter
@@ -259,11 +258,9 @@ class RelationalChebConv(torch.nn.Module):
         # All nodes of a type keep X Theta_r, and those with edges get what diffusion adds to it.
         own = torch.einsum("ar,rio->aio", graph.belongs.to(theta), theta)
         own = own + roots if len(roots) else own
-        parts = zip(graph.groups, own, strict=True)
-        out = torch.cat([F.linear(x[nodes], each.T, self.bias) for nodes, each in parts])
-        x, out = x.to(theta.dtype), out.to(theta.dtype)  # they may differ in autocast
-        convolved: Tensor = RelationalHeat.apply(out, x, theta, self.time(), graph)
-        return convolved
+        x = x.to(theta.dtype)  # it may differ in autocast
+        out: Tensor = RelationalHeat.apply(x, own.to(theta.dtype), theta, self.time(), graph)
+        return out if self.bias is None else out.add_(self.bias)
 
     @property
     def t(self) -> Tensor:

@@ -19,6 +19,9 @@ from ..operators.laplacian import laplacian_entries
 class Relation:
     """A relation as a graph of the nodes that have an edge in it, with both directions.
 
+    If at least half of the nodes of a type have one, those between the first and the last all
+    belong to it: then they are read as a slice.
+
     Args:
         number: which relation it is.
         source: [P] one end of every undirected edge.
@@ -29,12 +32,11 @@ class Relation:
         dtype: of the operator.
 
     Attributes:
-        parts: rows of this graph, and their nodes: of one type, distinct, ascending; a slice if no
-            node is left out.
+        parts: rows of this graph, and their nodes: of one type, distinct, ascending.
         num_rows: B.
         rate: the Laplacian is the rate times I - P.
         matrix: S, symmetric, with P = scale^-1 S scale.
-        scale, inverse: [B, 1] that scale and its inverse.
+        scale, inverse: [B, 1] that scale and its inverse, zero for nodes without edges.
     """
 
     def __init__(
@@ -48,16 +50,25 @@ class Relation:
         dtype: torch.dtype,
     ) -> None:
         self.number = number
-        node, ends = torch.stack([source, target]).unique(return_inverse=True)
-        self.num_rows = len(node)
+        ends = torch.stack([source, target])
+        node = ends.unique()
         bounds = torch.tensor([0, *(group.stop for group in groups)], device=node.device)
+        bounds = torch.searchsorted(node, bounds).tolist()
         self.parts: list[tuple[slice, slice | Tensor]] = []
-        for low, high in itertools.pairwise(torch.searchsorted(node, bounds).tolist()):
-            if low < high:
-                nodes = node[low:high]
-                run = slice(int(nodes[0]), int(nodes[-1]) + 1)
-                is_run = run.stop - run.start == high - low
-                self.parts.append((slice(low, high), run if is_run else nodes))
+        found, first = [], 0
+        for low, high in itertools.pairwise(bounds):
+            if low == high:
+                continue
+            nodes = node[low:high]
+            run = slice(int(nodes[0]), int(nodes[-1]) + 1)
+            is_run = run.stop - run.start <= 2 * len(nodes)
+            if is_run:
+                nodes = torch.arange(run.start, run.stop, device=node.device)
+            found.append(nodes)
+            self.parts.append((slice(first, first + len(nodes)), run if is_run else nodes))
+            first += len(nodes)
+        self.num_rows = first
+        ends = torch.searchsorted(torch.cat(found), ends)
         structure = GraphStructure(torch.cat([ends, ends.flip(0)], 1), self.num_rows)
         weight = None if weight is None else weight.repeat(2)
         entries = laplacian_entries(
@@ -67,12 +78,19 @@ class Relation:
         self.rate = entries.scaling.rate
         self.matrix = entries.operator(structure, options.backend).matrix
         scale = entries.scaling.row_scale  # S is symmetric, and P = scale^-1 S scale
-        self.scale = node.new_ones(1, 1, dtype=dtype) if scale is None else scale.unsqueeze(1)
+        if scale is None:
+            scale = torch.ones(self.num_rows, dtype=dtype, device=node.device)
+        self.scale = scale.unsqueeze(1)
         self.inverse = 1 / self.scale
+        if entries.scaling.isolated is not None:  # what has no edges does not change
+            self.inverse = torch.where(entries.scaling.isolated.unsqueeze(1), 0, self.inverse)
 
     def read(self, x: Tensor) -> Tensor:
-        """Take the rows [B, D] of this graph from all nodes [N, D]."""
-        return torch.cat([x[nodes] for _, nodes in self.parts])
+        """Take the rows of this graph from all nodes [N, D], times the inverse scale: [B, D]."""
+        out = x.new_empty(self.num_rows, x.size(1))
+        for rows, nodes in self.parts:
+            torch.mul(x[nodes], self.inverse[rows], out=out[rows])
+        return out
 
     def map(self, x: Tensor, theta: Tensor) -> Tensor:
         """Take the rows and multiply them by a matrix: [B, D]."""
@@ -89,17 +107,22 @@ class Relation:
             else:
                 out.index_add_(0, nodes, values[rows])
 
-    def change(self, t: float, options: HeatOptions, dtype: torch.dtype) -> Tensor:
-        """Compute the coefficients [K + 1, 1, 1] of exp(-t L) - I."""
+    def coefficients(self, t: float, options: HeatOptions, dtype: torch.dtype) -> Tensor:
+        """Compute the series [K + 1, 2, 1] of exp(-t L) - I and of its derivative in t."""
         reach = t * self.rate
         check_reach(reach, self.rate)
         degree = options.degree
         if degree is None:
             degree = max(heat_degree(reach, options.tol), 1)
-        time = torch.tensor([[reach]], dtype=torch.float64)
-        change = coefficients_at(time, degree, reach)
-        change[0] -= 1
-        return change.to(dtype)
+        value = coefficients_at(torch.tensor(reach, dtype=torch.float64), degree + 1, reach)
+        # c_k = (2 - [k = 0]) i_k with i_k = e^-t I_k(t), and i_k' = (i_(k-1) + i_(k+1)) / 2 - i_k.
+        factor = torch.full_like(value, 2)
+        factor[0] = 1
+        i = value / factor
+        before = torch.cat([i[1:2], i[:-2]])
+        slope = self.rate * factor[:-1] * ((before + i[1:]) / 2 - i[:-1])
+        value[0] -= 1
+        return torch.stack([value[:-1], slope], 1).unsqueeze(-1).to(dtype)
 
 
 class RelationalGraph(Prepared):
@@ -142,27 +165,31 @@ class RelationalGraph(Prepared):
 
 
 class RelationalHeat(torch.autograd.Function):
-    r"""Add sum_r (exp(-t_r L_r) - I) X Theta_r to `out`, keeping only X, Theta and t.
+    r"""Compute X_a A_a + sum_r (exp(-t_r L_r) - I) X Theta_r, with a matrix A_a of each node type.
 
-    With the gradient G of the result, Q_r = (exp(-t_r L_r) - I)^T G is the gradient of X Theta_r.
-    For the time, d exp(-t_r L_r) / d t_r = -exp(-t_r L_r) L_r gives -<L_r^T (Q_r + G), X Theta_r>.
+    Only X, the matrices and t are kept. With the gradient G of the result,
+    (exp(-t_r L_r) - I)^T G is the gradient of X Theta_r.
     """
 
     @staticmethod
     @without_autocast
     def forward(
-        ctx: Any, out: Tensor, x: Tensor, theta: Tensor, t: Tensor, graph: RelationalGraph
+        ctx: Any, x: Tensor, own: Tensor, theta: Tensor, t: Tensor, graph: RelationalGraph
     ) -> Tensor:
-        """Add the change that each relation makes to `out` [N, D]."""
-        ctx.mark_dirty(out)
-        ctx.save_for_backward(x, theta, t)
-        changes = [
-            each.change(float(t[each.number]), graph.options, x.dtype) for each in graph.relations
+        """Compute [N, D] from x [N, C], own [T, C, D], theta [R, C, D] and t [R]."""
+        ctx.save_for_backward(x, own, theta, t)
+        times = t.tolist()
+        series = [
+            each.coefficients(times[each.number], graph.options, x.dtype)
+            for each in graph.relations
         ]
-        ctx.how = graph, changes
-        for relation, change in zip(graph.relations, changes, strict=True):
-            mapped = relation.map(x, theta[relation.number])
-            heat = relation.matrix.series(mapped.mul_(relation.scale), change).squeeze(0)
+        ctx.how = graph, series
+        out = x.new_empty(len(x), theta.size(-1))
+        for nodes, matrix in zip(graph.groups, own, strict=True):
+            torch.mm(x[nodes], matrix, out=out[nodes])
+        for relation, each in zip(graph.relations, series, strict=True):
+            mapped = relation.map(x, theta[relation.number]).mul_(relation.scale)
+            heat = relation.matrix.series(mapped, each[:, :1]).squeeze(0)
             relation.add(heat.mul_(relation.inverse), out)
         return out
 
@@ -174,22 +201,26 @@ class RelationalHeat(torch.autograd.Function):
             raise NotImplementedError(
                 "Expected no second derivative of RelationalChebConv (got create_graph=True)."
             )
-        x, theta, t = ctx.saved_tensors
-        graph, changes = ctx.how
-        grad_x = torch.zeros_like(x) if ctx.needs_input_grad[1] else None
+        x, own, theta, t = ctx.saved_tensors
+        graph, series = ctx.how
+        needs_x, _, _, needs_t, _ = ctx.needs_input_grad
+        grad_x, grad_own = torch.empty_like(x), torch.empty_like(own)
         grad_theta, grad_t = torch.zeros_like(theta), torch.zeros_like(t)
-        for relation, change in zip(graph.relations, changes, strict=True):
+        for a, nodes in enumerate(graph.groups):
+            torch.mm(x[nodes].T, grad[nodes], out=grad_own[a])
+            if needs_x:
+                torch.mm(grad[nodes], own[a].T, out=grad_x[nodes])
+        for relation, each in zip(graph.relations, series, strict=True):
             r = relation.number
             # The transpose of scale^-1 S scale is scale S scale^-1.
-            given = relation.read(grad).mul_(relation.inverse)
-            back = relation.matrix.series(given, change).squeeze(0).mul_(relation.scale)
-            if grad_x is not None:
+            found = relation.matrix.series(relation.read(grad), each[:, : 1 + needs_t])
+            back = found[0].mul_(relation.scale)
+            if needs_x:
                 relation.add(back @ theta[r].T, grad_x)
             for rows, nodes in relation.parts:
                 grad_theta[r].addmm_(x[nodes].T, back[rows])
-            if ctx.needs_input_grad[3]:
-                given += back * relation.inverse
-                slope = relation.matrix.apply(given).sub_(given).mul_(relation.scale)
+            if needs_t:
+                slope = found[1].mul_(relation.scale)
                 for rows, nodes in relation.parts:
-                    grad_t[r] += relation.rate * (theta[r] * (x[nodes].T @ slope[rows])).sum()
-        return grad, grad_x, grad_theta, grad_t, None
+                    grad_t[r] += (theta[r] * (x[nodes].T @ slope[rows])).sum()
+        return grad_x if needs_x else None, grad_own, grad_theta, grad_t, None
