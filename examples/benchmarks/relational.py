@@ -5,8 +5,8 @@ linear classifier of the target nodes. Only the convolution differs. Types witho
 mean of the features of their neighbours; if no type has any, the features are singular vectors of
 the links of the target nodes. Every convolution has four settings, two of its own (SETTINGS), with
 features or with learned embeddings of all nodes. The validation nodes choose one, by two seeds that
-are not reported, with the fewest labels; training stops by them. Reverse edges are given to all as types of their own, as
-`ToUndirected` makes them.
+are not reported, with the fewest labels; training stops by them. Reverse edges are given to all as
+types of their own, as `ToUndirected` makes them.
 
     python examples/benchmarks/relational.py accuracy dblp.npz acm.npz aminer.npz
     python examples/benchmarks/relational.py cost dblp.npz --nodes 1000000

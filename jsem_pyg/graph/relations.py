@@ -16,7 +16,10 @@ from .._checks import (
     check_edge_index,
     check_edge_type,
     check_edge_weight,
+    check_float,
+    check_instance,
     check_node_index,
+    check_nonnegative_int,
     check_pairs,
 )
 from .structure import GraphStructure
@@ -31,40 +34,41 @@ class Pairs(NamedTuple):
     relation: Tensor  #: [P] in [0, R), ascending
     source: Tensor  #: [P] the node at one end
     target: Tensor  #: [P] the node at the other end
-    place: Tensor  #: [E] 2 p + direction of each given edge; 2 P for a self-loop, which is left out
+    place: Tensor  #: [E] 4 p + form of each given edge; 4 P for a self-loop, which is left out
 
     @property
     def has_repeated(self) -> bool:
-        """True if an edge was given more than once in one direction."""
-        return bool((self.directions(torch.ones_like(self.place)) > 1).any())
+        """True if an edge was given more than once in one form."""
+        return bool((self.forms(torch.ones_like(self.place)) > 1).any())
 
-    def directions(self, values: Tensor) -> Tensor:
-        """Add up values [E, ...] of the given edges in each direction of a pair: [P, 2, ...]."""
-        shape = (2 * len(self.source) + 1, *values.shape[1:])
+    def forms(self, values: Tensor) -> Tensor:
+        """Add up values [E, ...] of the given edges in each form of a pair: [P, 4, ...]."""
+        shape = (4 * len(self.source) + 1, *values.shape[1:])
         total = values.new_zeros(shape).index_add(0, self.place, values)
-        return total[:-1].unflatten(0, (-1, 2))
+        return total[:-1].unflatten(0, (-1, 4))
 
     def weigh(self, weight: Tensor) -> Tensor:
         """Return the weights [P] of pairs, from weights [E] of the given edges.
 
-        Repeated edges are added up. If both directions were given, a pair has their mean.
+        Repeated edges are added up. If a pair was given in several forms, it has their mean.
         """
-        given = self.directions(torch.ones_like(weight)) > 0
-        return self.directions(weight).sum(1) / given.sum(1)
+        given = self.forms(torch.ones_like(weight)) > 0
+        return self.forms(weight).sum(1) / given.sum(1)
 
 
 def read_pairs(
-    source: Tensor, target: Tensor, relation: Tensor, num_nodes: int, is_reverse: Tensor
+    source: Tensor, target: Tensor, relation: Tensor, num_nodes: int, form: Tensor
 ) -> Pairs:
-    """Join the directions of edges [E] of relations [E]; `is_reverse` [E] marks a second direction.
+    """Join edges [E] of relations [E], given in several forms [E]: numbers from 0 to 3.
 
-    An edge between the same two nodes in another relation is another pair.
+    Forms are the directions, and a type beside its reverse. An edge between the same two nodes in
+    another relation is another pair.
     """
     is_edge = source != target
     key = (relation * num_nodes + source) * num_nodes + target
     found, pair = key[is_edge].unique(return_inverse=True)
-    place = torch.full_like(source, 2 * len(found))
-    place[is_edge] = 2 * pair + is_reverse[is_edge]
+    place = torch.full_like(source, 4 * len(found))
+    place[is_edge] = 4 * pair + form[is_edge]
     return Pairs(found // num_nodes**2, found // num_nodes % num_nodes, found % num_nodes, place)
 
 
@@ -111,16 +115,14 @@ class HeteroGraph:
         self._counts = [len(part[0]) for part in parts]
         if not parts:
             parts = [(torch.empty(0, dtype=torch.int64),) * 4]
-        source, target, relation, is_reverse = (
-            torch.cat(each) for each in zip(*parts, strict=True)
-        )
-        self.pairs = read_pairs(source, target, relation, max(first, 1), is_reverse)
+        source, target, relation, form = (torch.cat(each) for each in zip(*parts, strict=True))
+        self.pairs = read_pairs(source, target, relation, max(first, 1), form)
         self._has_repeated = self.pairs.has_repeated
 
     @cached_property
     def structure(self) -> GraphStructure:
         """The pairs in both directions, first from source to target."""
-        return _both_directions(self.pairs.source, self.pairs.target, self.num_nodes)
+        return _both_forms(self.pairs.source, self.pairs.target, self.num_nodes)
 
     @cached_property
     def edge_type(self) -> Tensor:
@@ -128,12 +130,13 @@ class HeteroGraph:
         return self.pairs.relation.repeat(2)
 
     def _read(self, name: EdgeType, edge_index: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return source, target, relation and direction [E] of the edges of a type."""
+        """Return source, target, relation and form [E] of the edges of a type."""
         if name not in self._member:
             known = ", ".join(map(str, self._member))
             raise ValueError(
                 f"Expected 'edge_index_dict' to have the edge types of the metadata, {known} (got "
-                f"{name!r})."
+                f"{name!r}). To fix this, build the layer from the metadata() of the graph that it "
+                "is called with, after all transforms."
             )
         argument = f"edge_index_dict[{name!r}]"
         check_pairs(argument, edge_index, "E")
@@ -142,22 +145,21 @@ class HeteroGraph:
             if node_type not in self.rows:
                 raise ValueError(
                     f"Expected nodes of the type {node_type!r}, since {argument} names them (got "
-                    f"nodes of the types {', '.join(map(repr, self.rows))})."
+                    f"nodes of the types {', '.join(map(repr, self.rows))}). To fix this, set "
+                    f"data[{node_type!r}].num_nodes, or pass features of them."
                 )
             rows = self.rows[node_type]
             check_node_index(argument, end, rows.stop - rows.start)
             ends.append(end + rows.start)
         relation, is_reversed = self._member[name]
-        if name[0] == name[2]:  # the ends tell the direction, in a reverse type as well
-            is_reversed = False
         source, target = reversed(ends) if is_reversed else ends
         if not self._drop_self_loops:
             _refuse_self_loops(argument, source, target)
-        backward = torch.full_like(source, is_reversed, dtype=torch.bool)
-        if name[0] == name[2]:  # both directions stand in one edge_index
-            backward = source > target
+        form = torch.full_like(source, is_reversed)
+        if name[0] == name[2]:  # both directions may stand in one edge_index
+            form += 2 * (source > target)
             source, target = torch.minimum(source, target), torch.maximum(source, target)
-        return source, target, torch.full_like(source, relation), backward
+        return source, target, torch.full_like(source, relation), form
 
     def edge_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
         """Return the weights [E] of the edges of the structure; None if all are one."""
@@ -204,7 +206,7 @@ class HeteroGraph:
         return {name: x[..., rows, :] for name, rows in self.rows.items()}
 
 
-def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
+def _both_forms(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
     ends = torch.cat([source, target]), torch.cat([target, source])
     return GraphStructure(torch.stack(ends), num_nodes)
 
@@ -232,7 +234,9 @@ def merge_reverse(
 
 def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
     """Read the edges and weights of a `HeteroData`; no gradient flows back to them."""
-    num_nodes = {name: int(data[name].num_nodes) for name in data.node_types}
+    num_nodes = {name: data[name].num_nodes for name in data.node_types}
+    for name, count in num_nodes.items():
+        check_nonnegative_int(f"data[{name!r}].num_nodes", count)
     graph = HeteroGraph(data.edge_index_dict, num_nodes)
     weights = {
         name: data[name].edge_weight.detach()
@@ -240,6 +244,39 @@ def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
         if "edge_weight" in data[name]
     }
     return graph, graph.edge_weight(weights)
+
+
+def check_dictionaries(
+    x_dict: Any,
+    edge_index_dict: Any,
+    node_types: Sequence[str],
+    widths: int | Mapping[str, int] = -1,
+) -> None:
+    """Raise unless there are features [..., N, F] of each node type, of one floating-point type.
+
+    `widths` has the F that is expected, of all types or of each; -1: any.
+    """
+    check_instance("x_dict", x_dict, Mapping, "a dictionary from node types to features")
+    what = "a dictionary from edge types to edge indices"
+    check_instance("edge_index_dict", edge_index_dict, Mapping, what)
+    for name in node_types:
+        x, argument = x_dict.get(name), f"x_dict[{name!r}]"
+        if x is None:
+            raise ValueError(
+                f"Expected 'x_dict' to have features of all node types, {list(node_types)} (got "
+                f"none of {name!r}, but {list(x_dict)}). To fix this, pass zeros for nodes without "
+                "features."
+            )
+        check_float(argument, x)
+        width = widths if isinstance(widths, int) else widths[name]
+        if x.dim() < 2 or x.size(-1) != (x.size(-1) if width < 0 else width):
+            raise ValueError(
+                f"Expected {argument} to have shape [N, {'F' if width < 0 else width}] (got "
+                f"{list(x.shape)})."
+            )
+    dtypes = {name: x_dict[name].dtype for name in node_types}
+    if len(set(dtypes.values())) > 1:
+        raise TypeError(f"Expected the features in 'x_dict' to be of one type (got {dtypes}).")
 
 
 def read_relations(
@@ -254,14 +291,17 @@ def read_relations(
     check_edge_type(edge_type, edge_index.size(1), num_relations)
     source, target = edge_index.long()
     if not drop_self_loops:
-        _refuse_self_loops("'edge_index'", source, target)
+        _refuse_self_loops("'edge_index'", source, target, "edge_index, edge_type")
     low, high = torch.minimum(source, target), torch.maximum(source, target)
-    return read_pairs(low, high, edge_type.long(), num_nodes, source > target)
+    return read_pairs(low, high, edge_type.long(), num_nodes, (source > target).long())
 
 
-def _refuse_self_loops(argument: str, source: Tensor, target: Tensor) -> None:
+def _refuse_self_loops(
+    argument: str, source: Tensor, target: Tensor, given: str = "edge_index"
+) -> None:
     if bool((source == target).any()):
         raise ValueError(
             f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
-            "To fix this, call torch_geometric.utils.remove_self_loops(edge_index)."
+            f"To fix this, call torch_geometric.utils.remove_self_loops({given}); "
+            "RelationalChebConv(..., add_self_loops=True) replaces them by its own."
         )

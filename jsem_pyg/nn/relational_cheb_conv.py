@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import HeteroDictLinear, Linear, is_uninitialized_parameter
 from torch_geometric.nn.inits import glorot, reset, zeros
 
-from .._checks import check_bool, check_edge_weight, check_instance, check_positive_int
+from .._checks import check_bool, check_edge_weight, check_positive_int
 from .._precision import check_type_of_layer
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
@@ -18,13 +18,14 @@ from ..graph.relations import (
     EdgeType,
     HeteroGraph,
     Metadata,
+    check_dictionaries,
     merge_reverse,
     read_relations,
 )
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .diffusion_time import DiffusionTime, initial_times
-from .hetero_diffusion import check_features, read_metadata
+from .hetero_diffusion import read_metadata
 from .relational_heat import RelationalGraph, RelationalHeat
 
 
@@ -123,7 +124,9 @@ class RelationalChebConv(torch.nn.Module):
             check_positive_int("num_relations", num_relations)
             self.relations = tuple(range(num_relations))
         else:
-            self.node_types, self.edge_types = read_metadata(num_relations)
+            self.node_types, self.edge_types = read_metadata(
+                num_relations, "num_relations", "a positive integer, or "
+            )
             self.relations = merge_reverse(self.edge_types)[0]
         self.in_channels, self.out_channels = in_channels, out_channels
         self.lin_dict = self._input_maps()
@@ -185,15 +188,21 @@ class RelationalChebConv(torch.nn.Module):
             check_signal(x)
             return self._convolve(x, self._read(edge_index, edge_type, edge_weight, len(x)))
         weights = edge_type if edge_weight_dict is None else edge_weight_dict
+        check_dictionaries(x, edge_index, self.node_types, self._widths())
+        check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
         if self.lin_dict is not None:
-            check_instance("x", x, Mapping, "a dictionary from node types to features")
             x = self.lin_dict(x)
-        check_features(x, self.node_types)
         features = [x[name] for name in self.node_types]
         sizes = [len(each) for each in features]
         graph = self._read_types(edge_index, weights or {}, sizes)
         out = self._convolve(torch.cat(features), graph)
         return dict(zip(self.node_types, out.split(sizes), strict=True))
+
+    def _widths(self) -> int | dict[str, int]:
+        """Return how wide the features of each type must be; -1 if the first call decides."""
+        if self.lin_dict is None:
+            return int(self.lin.in_channels)
+        return {name: int(self.lin_dict.lins[name].in_channels) for name in self.node_types}
 
     def _read(
         self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None, num_nodes: int

@@ -356,6 +356,13 @@ def number(x=None, edge_index=None, edge_type=None):
     return RelationalChebConv(4, 3, 2)(x, edge_index, edge_type)
 
 
+def lazy():
+    """A layer that has taken its widths from features of four columns."""
+    conv = RelationalChebConv(-1, 3, METADATA)
+    call(conv)
+    return conv
+
+
 LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
 
 
@@ -374,7 +381,11 @@ LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
         (lambda: call(edges={CITES: LOOP}), "self-loops"),
         (lambda: call(edges={CITES: LOOP + 9}), "cites"),
         (lambda: call(weights={CITES: torch.ones(2)}), "edge_weight_dict"),
-        (lambda: number(edge_index=LOOP), "self-loops"),
+        (lambda: call(x=make_edges()), "x_dict"),
+        (lambda: call(lazy(), make_features(torch.float32, width=5)), r"x_dict\['author'\]"),
+        (lambda: call(lazy(), make_features()), "'x_dict' to be torch.float32"),
+        (lambda: RelationalChebConv(4, 3, 2.0), "num_relations"),
+        (lambda: number(edge_index=LOOP), r"remove_self_loops\(edge_index, edge_type\).*add_self"),
         (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
         (lambda: number(x=torch.zeros(3, 5)), "'x'"),
         (lambda: number(x=torch.zeros(3, 4).double()), "'x'"),
