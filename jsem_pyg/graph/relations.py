@@ -122,7 +122,7 @@ class HeteroGraph:
     @cached_property
     def structure(self) -> GraphStructure:
         """The pairs in both directions, first from source to target."""
-        return _both_forms(self.pairs.source, self.pairs.target, self.num_nodes)
+        return _both_directions(self.pairs.source, self.pairs.target, self.num_nodes)
 
     @cached_property
     def edge_type(self) -> Tensor:
@@ -163,14 +163,12 @@ class HeteroGraph:
 
     def edge_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
         """Return the weights [E] of the edges of the structure; None if all are one."""
-        weight = self.pair_weight(edge_weight_dict)
-        return None if weight is None else weight.repeat(2)
+        if not edge_weight_dict and not self._has_repeated:
+            return None
+        return self.pair_weight(edge_weight_dict).repeat(2)
 
-    def pair_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
-        """Return the weights [P] of the pairs; None if all are one.
-
-        Edge types without weights have ones.
-        """
+    def pair_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor:
+        """Return the weights [P] of the pairs. Edge types without weights have ones."""
         given = {} if edge_weight_dict is None else dict(edge_weight_dict)
         unknown = [name for name in given if name not in self._edge_types]
         if unknown:
@@ -178,8 +176,6 @@ class HeteroGraph:
                 f"Expected 'edge_weight_dict' to have edge types of 'edge_index_dict' (got "
                 f"{unknown[0]!r})."
             )
-        if not given and not self._has_repeated:
-            return None
         parts = []
         for name, count in zip(self._edge_types, self._counts, strict=True):
             weight = given.get(name)
@@ -206,7 +202,7 @@ class HeteroGraph:
         return {name: x[..., rows, :] for name, rows in self.rows.items()}
 
 
-def _both_forms(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
+def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
     ends = torch.cat([source, target]), torch.cat([target, source])
     return GraphStructure(torch.stack(ends), num_nodes)
 

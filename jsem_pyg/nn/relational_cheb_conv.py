@@ -216,14 +216,11 @@ class RelationalChebConv(torch.nn.Module):
         def make() -> RelationalGraph:
             pairs = read_relations(edge_index, edge_type, num_nodes, count, has_loops)
             weight = edge_weight
-            if weight is not None:
-                check_edge_weight(weight, edge_index.size(1))
-            elif pairs.has_repeated:
+            if weight is None:
                 weight = torch.ones(edge_index.size(1), device=edge_index.device)
-            weight = None if weight is None else pairs.weigh(weight)
-            belongs = torch.ones(1, count, dtype=torch.bool)
-            groups = (slice(0, num_nodes),)
-            return RelationalGraph(pairs, weight, groups, belongs, self.options, dtype)
+            check_edge_weight(weight, edge_index.size(1))
+            groups, belongs = (slice(0, num_nodes),), torch.ones(1, count, dtype=torch.bool)
+            return RelationalGraph(pairs, pairs.weigh(weight), groups, belongs, self.options, dtype)
 
         return self._reader.recall((edge_index, edge_type, *weights), make, num_nodes, dtype)
 

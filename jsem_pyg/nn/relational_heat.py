@@ -1,6 +1,5 @@
 """The heat of every relation: exp(-t_r L_r) X Theta_r, one relation after the other."""
 
-import itertools
 from typing import Any
 
 import torch
@@ -24,9 +23,8 @@ class Relation:
 
     Args:
         number: which relation it is.
-        source: [P] one end of every undirected edge.
-        target: [P] the other end.
-        weight: [P] positive weights; None: ones.
+        ends: [2, P] both ends of every undirected edge.
+        weight: [P] positive weights.
         groups: the nodes of each type, a slice of all nodes.
         options: how edges become an operator.
         dtype: of the operator.
@@ -34,56 +32,49 @@ class Relation:
     Attributes:
         parts: rows of this graph, and their nodes: of one type, distinct, ascending.
         num_rows: B.
-        rate: the Laplacian is the rate times I - P.
-        matrix: S, symmetric, with P = scale^-1 S scale.
+        rate: the Laplacian is rate (I - scale^-1 S scale).
+        matrix: S, symmetric.
         scale, inverse: [B, 1] that scale and its inverse, zero for nodes without edges.
     """
 
     def __init__(
         self,
         number: int,
-        source: Tensor,
-        target: Tensor,
-        weight: Tensor | None,
+        ends: Tensor,
+        weight: Tensor,
         groups: tuple[slice, ...],
         options: HeatOptions,
         dtype: torch.dtype,
     ) -> None:
-        self.number = number
-        ends = torch.stack([source, target])
-        node = ends.unique()
-        bounds = torch.tensor([0, *(group.stop for group in groups)], device=node.device)
-        bounds = torch.searchsorted(node, bounds).tolist()
+        self.number, self.num_rows = number, 0
         self.parts: list[tuple[slice, slice | Tensor]] = []
-        found, first = [], 0
-        for low, high in itertools.pairwise(bounds):
-            if low == high:
+        found = []
+        for group in groups:
+            nodes = ends[(ends >= group.start) & (ends < group.stop)].unique()
+            if len(nodes) == 0:
                 continue
-            nodes = node[low:high]
             run = slice(int(nodes[0]), int(nodes[-1]) + 1)
             is_run = run.stop - run.start <= 2 * len(nodes)
             if is_run:
-                nodes = torch.arange(run.start, run.stop, device=node.device)
+                nodes = torch.arange(run.start, run.stop, device=nodes.device)
+            rows = slice(self.num_rows, self.num_rows + len(nodes))
+            self.parts.append((rows, run if is_run else nodes))
             found.append(nodes)
-            self.parts.append((slice(first, first + len(nodes)), run if is_run else nodes))
-            first += len(nodes)
-        self.num_rows = first
+            self.num_rows = rows.stop
         ends = torch.searchsorted(torch.cat(found), ends)
         structure = GraphStructure(torch.cat([ends, ends.flip(0)], 1), self.num_rows)
-        weight = None if weight is None else weight.repeat(2)
         entries = laplacian_entries(
-            structure, weight, options.normalization, self_loop=options.self_loop
-        )
-        entries = entries.to(dtype)
-        self.rate = entries.scaling.rate
+            structure, weight.repeat(2), options.normalization, self_loop=options.self_loop
+        ).to(dtype)
+        scaling, self.rate = entries.scaling, entries.scaling.rate
         self.matrix = entries.operator(structure, options.backend).matrix
-        scale = entries.scaling.row_scale  # S is symmetric, and P = scale^-1 S scale
+        scale = scaling.row_scale
         if scale is None:
-            scale = torch.ones(self.num_rows, dtype=dtype, device=node.device)
+            scale = torch.ones(self.num_rows, dtype=dtype, device=weight.device)
         self.scale = scale.unsqueeze(1)
         self.inverse = 1 / self.scale
-        if entries.scaling.isolated is not None:  # what has no edges does not change
-            self.inverse = torch.where(entries.scaling.isolated.unsqueeze(1), 0, self.inverse)
+        if scaling.isolated is not None:  # what has no edges does not change
+            self.inverse = self.inverse.masked_fill(scaling.isolated.unsqueeze(1), 0)
 
     def read(self, x: Tensor) -> Tensor:
         """Take the rows of this graph from all nodes [N, D], times the inverse scale: [B, D]."""
@@ -115,12 +106,9 @@ class Relation:
         if degree is None:
             degree = max(heat_degree(reach, options.tol), 1)
         value = coefficients_at(torch.tensor(reach, dtype=torch.float64), degree + 1, reach)
-        # c_k = (2 - [k = 0]) i_k with i_k = e^-t I_k(t), and i_k' = (i_(k-1) + i_(k+1)) / 2 - i_k.
-        factor = torch.full_like(value, 2)
-        factor[0] = 1
-        i = value / factor
-        before = torch.cat([i[1:2], i[:-2]])
-        slope = self.rate * factor[:-1] * ((before + i[1:]) / 2 - i[:-1])
+        # The derivative of exp(-t (1 - s)) is s - 1 times itself, and 2 s T_k = T_(k-1) + T_(k+1).
+        before = torch.cat([value.new_zeros(1), 2 * value[:1], value[1:-2]])[: degree + 1]
+        slope = self.rate * ((before + value[1:]) / 2 - value[:-1])
         value[0] -= 1
         return torch.stack([value[:-1], slope], 1).unsqueeze(-1).to(dtype)
 
@@ -130,7 +118,7 @@ class RelationalGraph(Prepared):
 
     Args:
         pairs: the undirected edges of all relations.
-        weight: [P] their weights; None: ones. Edges of weight zero are left out.
+        weight: [P] their weights. Edges of weight zero are left out.
         groups: the nodes of each type, a slice of all nodes.
         belongs: [T, R] bool, the relations that each type takes part in.
         options: how edges become an operator, and how precise a series is.
@@ -140,7 +128,7 @@ class RelationalGraph(Prepared):
     def __init__(
         self,
         pairs: Pairs,
-        weight: Tensor | None,
+        weight: Tensor,
         groups: tuple[slice, ...],
         belongs: Tensor,
         options: HeatOptions,
@@ -149,19 +137,12 @@ class RelationalGraph(Prepared):
         self.groups, self.options = groups, options
         self.device = pairs.source.device
         self.belongs = belongs.to(self.device)
-        relation, source, target = pairs.relation, pairs.source, pairs.target
-        if weight is not None:
-            kept = weight > 0
-            relation, source, target = relation[kept], source[kept], target[kept]
-            weight = weight[kept]
-        bounds = relation.bincount(minlength=belongs.size(1)).cumsum(0).tolist()
+        ends = torch.stack([pairs.source, pairs.target])
         self.relations = []
-        for r, (low, high) in enumerate(itertools.pairwise([0, *bounds])):
-            if low < high:
-                edges = slice(low, high)
-                part = None if weight is None else weight[edges]
-                ends = source[edges], target[edges]
-                self.relations.append(Relation(r, *ends, part, groups, options, dtype))
+        for r in pairs.relation[weight > 0].unique().tolist():
+            edges = (pairs.relation == r) & (weight > 0)
+            relation = Relation(r, ends[:, edges], weight[edges], groups, options, dtype)
+            self.relations.append(relation)
 
 
 class RelationalHeat(torch.autograd.Function):
