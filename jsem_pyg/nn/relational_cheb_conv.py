@@ -40,8 +40,9 @@ class RelationalChebConv(torch.nn.Module):
     where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` is the Laplacian of the
     edges of a relation, each of them in both directions. A relation acts on the nodes of its two
     types, or on all nodes if these have no types; a node without an edge in the relation keeps its
-    features :math:`\mathbf{X} \mathbf{\Theta}_r`. All relations are evaluated by one series, and
-    nothing of the size of the edges times the channels is stored. First derivatives only.
+    features :math:`\mathbf{X} \mathbf{\Theta}_r`. A relation with
+    edges is evaluated by a series of its own, and nothing of the size of the edges times the
+    channels is stored. First derivatives only.
 
     There are two forms. With a number of relations, the call is that of
     :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
@@ -72,9 +73,11 @@ class RelationalChebConv(torch.nn.Module):
         normalization (str, optional): :obj:`"rw"`, by which a node takes means over its neighbours
             as in :class:`torch_geometric.nn.RGCNConv`; :obj:`"sym"` or :obj:`None`, see
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
+        degree (int, optional): Number of products with the adjacency matrix; :obj:`None` takes as
+            many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
+        tol (float): Largest error of the series, as a part of the norm of
+            :math:`\mathbf{X} \mathbf{\Theta}_r` (in which a node counts by its degree, if
+            :obj:`"rw"`). The result is a polynomial with exact derivatives at any :obj:`tol`.
         backend (str): What evaluates the series: {backends}.
 
     Shapes:
@@ -110,7 +113,7 @@ class RelationalChebConv(torch.nn.Module):
         bias: bool = True,
         normalization: str | None = "rw",
         degree: int | None = None,
-        tol: float = 1e-6,
+        tol: float = 1e-3,
         backend: str = "auto",
     ) -> None:
         super().__init__()
