@@ -195,10 +195,9 @@ class RelationalChebConv(torch.nn.Module):
         check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
         if self.lin_dict is not None:
             x = self.lin_dict(x)
-        features = [x[name] for name in self.node_types]
-        sizes = [len(each) for each in features]
+        sizes = [len(x[name]) for name in self.node_types]
         graph = self._read_types(edge_index, weights or {}, sizes)
-        out = self._convolve(torch.cat(features), graph)
+        out = self._convolve(torch.cat([x[name] for name in self.node_types]), graph)
         return dict(zip(self.node_types, out.split(sizes), strict=True))
 
     def _widths(self) -> int | dict[str, int]:

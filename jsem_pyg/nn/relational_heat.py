@@ -114,15 +114,10 @@ class Relation:
 
 
 class RelationalGraph(Prepared):
-    """The relations of a graph that have edges.
+    """The relations of a graph that have edges of weight above zero.
 
-    Args:
-        pairs: the undirected edges of all relations.
-        weight: [P] their weights. Edges of weight zero are left out.
-        groups: the nodes of each type, a slice of all nodes.
-        belongs: [T, R] bool, the relations that each type takes part in.
-        options: how edges become an operator, and how precise a series is.
-        dtype: of the operators.
+    `pairs` are the edges of all relations, `weight` [P]; `belongs` [T, R] has True for the
+    relations that each type takes part in; the other arguments are those of a `Relation`.
     """
 
     def __init__(
@@ -138,11 +133,12 @@ class RelationalGraph(Prepared):
         self.device = pairs.source.device
         self.belongs = belongs.to(self.device)
         ends = torch.stack([pairs.source, pairs.target])
-        self.relations = []
-        for r in pairs.relation[weight > 0].unique().tolist():
-            edges = (pairs.relation == r) & (weight > 0)
-            relation = Relation(r, ends[:, edges], weight[edges], groups, options, dtype)
-            self.relations.append(relation)
+        number = pairs.relation.where(weight > 0, -1)
+        self.relations = [
+            Relation(r, ends[:, number == r], weight[number == r], groups, options, dtype)
+            for r in number.unique().tolist()
+            if r >= 0
+        ]
 
 
 class RelationalHeat(torch.autograd.Function):
