@@ -235,6 +235,22 @@ def test_reverse_types_and_second_directions_belong_to_their_relation():
     assert_same(out, {name: each.double() for name, each in expected.items()}, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-4])
+def test_the_tolerance_bounds_the_error_in_the_norm_of_degrees(tol):
+    torch.manual_seed(0)
+    edge_index, x = torch.randint(60, (2, 200)), torch.randn(60, 5, dtype=torch.float64)
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+    conv = RelationalChebConv(5, 4, 1, t=4.0, tol=tol, bias=False).double()
+    precise = RelationalChebConv(5, 4, 1, t=4.0, tol=1e-12, bias=False).double()
+    precise.load_state_dict(conv.state_dict())
+    edge_type = torch.zeros_like(edge_index[0])
+    degree = edge_index.flatten().bincount(minlength=60)
+    root = degree.double().sqrt()[:, None]
+    error = conv(x, edge_index, edge_type) - precise(x, edge_index, edge_type)
+    mapped = x @ conv.lin.weight.T
+    assert 0 < (root * error).norm() <= tol * (root * mapped).norm()
+
+
 def test_takes_to_homogeneous():
     data = make_data()
     flat = data.to_homogeneous()
@@ -266,7 +282,7 @@ def test_weights_of_types():
 def test_widths_that_differ_are_mapped_first(in_channels):
     widths = {"author": 2, "paper": 4, "venue": 3, "term": 1}
     x_dict = {name: torch.randn(NODES[name], width) for name, width in widths.items()}
-    conv = RelationalChebConv(in_channels, 6, METADATA)
+    conv = RelationalChebConv(in_channels, 6, METADATA, tol=1e-7)
     out = conv(x_dict, make_edges())
     expected = by_definition(conv, conv.lin_dict(x_dict), make_edges())
     assert_same(out, expected, rtol=1e-4, atol=1e-5)
@@ -305,7 +321,7 @@ def test_fixed_times_have_no_gradient_and_learned_ones_move():
 
 
 def test_a_graph_is_prepared_anew_only_when_it_changes():
-    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    conv, edges = RelationalChebConv(4, 3, METADATA, tol=1e-7), make_edges()
     x_dict = make_features(torch.float32)
     before = conv(x_dict, edges)["venue"]
     assert torch.equal(conv(x_dict, edges)["venue"], before)
