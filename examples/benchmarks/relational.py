@@ -1,46 +1,61 @@
-"""RelationalChebConv beside RGCNConv, HGTConv, HANConv and GCNConv, in the same network.
+"""RelationalChebConv beside RGCNConv, HGTConv and HANConv, in the same network.
 
 Node features are mapped to a common width, then come two convolutions with ReLU and dropout, and a
 linear classifier of the target nodes. Only the convolution differs. Types without features get the
-mean of the features of their neighbours, or learned embeddings if no type has any. Each model takes
-the better of a few settings by the validation nodes of other seeds than those reported; training
-stops by them. Reverse edges are given to all as types of their own, as `ToUndirected` makes them.
+mean of the features of their neighbours; if no type has any, the features are singular vectors of
+the links of the target nodes. Every convolution has four settings, two of its own (SETTINGS), with
+features or with learned embeddings of all nodes. The validation nodes choose one, by two seeds that
+are not reported, with the fewest labels; training stops by them. Reverse edges are given to all as
+types of their own, as `ToUndirected` makes them.
 
     python examples/benchmarks/relational.py accuracy dblp.npz acm.npz aminer.npz
     python examples/benchmarks/relational.py cost dblp.npz --nodes 1000000
     python examples/benchmarks/relational.py precompute dblp.npz acm.npz aminer.npz
 
-The files are of HeCo (Wang et al. 2021): `node_types`, `num_nodes`, `target`, `labels`,
-`edge_A_B` [2, E], `x_data`, `x_indices`, `x_indptr`, `x_shape` of the target's features if it has
-any, and `train_20`, `val_20`, `test_20`. Without a file, a small random graph stands in.
+Every run of `accuracy` is written down in `relational_runs.csv`, and not repeated when the script
+is started again. The files are of HeCo (Wang et al. 2021): `node_types`, `num_nodes`, `target`,
+`labels`, `edge_A_B` [2, E], `x_data`, `x_indices`, `x_indptr`, `x_shape` of the target's features
+if it has any, and `train_K`, `val_K`, `test_K` for K labels a class. Without a file, a small random
+graph stands in.
 """
 
 import argparse
+import functools
+import itertools
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
 from reporting import PeakMemory, machine, write_table
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import normalize
 from torch import Tensor
 from torch.nn import Embedding, Linear, Module, ModuleDict, ModuleList, Sequential
 from torch_geometric.data import HeteroData
-from torch_geometric.nn import GCNConv, HANConv, HGTConv, RGCNConv
+from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGCNConv
 from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import scatter
 
 from jsem_pyg.nn import RelationalChebConv, relational_features
 
-KINDS = ("GCNConv", "RGCNConv", "HGTConv", "HANConv", "RelationalChebConv")
+SETTINGS: dict[str, list[dict]] = {
+    "RGCNConv": [{"num_bases": None}, {"num_bases": 4}],
+    "HGTConv": [{"heads": 4}, {"heads": 1}],
+    "HANConv": [{"heads": 4}, {"heads": 1}],
+    "RelationalChebConv": [{"t": 2.0}, {"t": 5.0}],
+    "FastRGCNConv": [{}],
+}
+KINDS = tuple(SETTINGS)[:4]
+TUNING = (1000, 1001)  # the seeds by which settings are chosen
 TYPES = 4  # of the nodes of a random graph
 WIDTH = 128  # of the features, after a singular value decomposition
 
@@ -49,13 +64,11 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["accuracy", "cost", "precompute"])
     parser.add_argument("files", type=Path, nargs="*")
-    parser.add_argument("--labels", type=int, default=20, help="a class: 20, 40 or 60")
-    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--labels", type=int, nargs="+", default=[20, 40, 60], help="a class")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=SETTINGS)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--hidden", type=int, default=32)
-    parser.add_argument("--t", type=float, default=2.0, help="of RelationalChebConv")
-    parser.add_argument("--features", choices=["tune", "yes", "no"], default="tune")
     parser.add_argument("--nodes", type=int, default=None, help="of a random graph, for the cost")
     parser.add_argument("--relations", type=int, default=8, help="of a random graph")
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
@@ -78,13 +91,20 @@ def read(path: Path, labels: int) -> HeteroData:
             parts = file["x_data"], file["x_indices"], file["x_indptr"]
             x = csr_array(parts, shape=tuple(file["x_shape"]))
             x = TruncatedSVD(WIDTH, random_state=0).fit_transform(normalize(x, "l1"))
-            data[target].x = torch.from_numpy(x / x.std()).float()
+        else:
+            links = [
+                csr_array((np.ones(len(a)), (a, b)), shape=(data[target].num_nodes, b.max() + 1))
+                for a, b in (each.edge_index.numpy() for each in data.edge_stores)
+            ]
+            x = hstack(links, format="csr")
+            x = normalize(x.multiply(1 / np.sqrt(x.sum(0).clip(1))).tocsr())
+            x = TruncatedSVD(WIDTH, random_state=0).fit_transform(x)
+        data[target].x = torch.from_numpy(x / x.std()).float()
         data[target].y = torch.from_numpy(file["labels"]).long()
         for part in ("train", "val", "test"):
             data[target][part] = torch.from_numpy(file[f"{part}_{labels}"]).long()
     data.target = target
-    if "x" in data[target]:
-        fill_in(data)
+    fill_in(data)
     return ToUndirected(merge=False)(data)
 
 
@@ -128,14 +148,24 @@ def random_data(num_nodes: int, num_relations: int, num_classes: int = 4) -> Het
     return ToUndirected(merge=False)(data)
 
 
+def name_of(file: Path | None) -> str:
+    return "random" if file is None else file.stem
+
+
+def load(args: argparse.Namespace, file: Path | None, labels: int) -> HeteroData:
+    if file is None:
+        return random_data(args.nodes or 1200, args.relations)
+    return read(file, labels)
+
+
 class Network(Module):
     """Maps of the features, two convolutions of a kind, and a classifier of the target nodes."""
 
     def __init__(
-        self, kind: str, data: HeteroData, args: argparse.Namespace, has_features: bool
+        self, kind: str, data: HeteroData, hidden: int, has_features: bool, **setting: Any
     ) -> None:
         super().__init__()
-        hidden, self.kind, self.target = args.hidden, kind, data.target
+        self.kind, self.target = kind, data.target
         self.types, self.edges = data.node_types, data.edge_index_dict
         self.sizes = [data[name].num_nodes for name in self.types]
         has_features = has_features and "x" in data[self.target]
@@ -148,13 +178,11 @@ class Network(Module):
         self.edge_index, self.edge_type = flat.edge_index, flat.edge_type
         metadata = data.metadata()
         make: dict[str, Callable[[], Module]] = {
-            "GCNConv": lambda: GCNConv(hidden, hidden),
-            "RGCNConv": lambda: RGCNConv(hidden, hidden, len(metadata[1])),
-            "HGTConv": lambda: HGTConv(hidden, hidden, metadata, heads=4),
-            "HANConv": lambda: HANConv(hidden, hidden, metadata, heads=4),
-            "RelationalChebConv": lambda: RelationalChebConv(
-                hidden, hidden, metadata, args.t, tol=1e-3
-            ),
+            "RGCNConv": lambda: RGCNConv(hidden, hidden, len(metadata[1]), **setting),
+            "FastRGCNConv": lambda: FastRGCNConv(hidden, hidden, len(metadata[1])),
+            "HGTConv": lambda: HGTConv(hidden, hidden, metadata, **setting),
+            "HANConv": lambda: HANConv(hidden, hidden, metadata, **setting),
+            "RelationalChebConv": lambda: RelationalChebConv(hidden, hidden, metadata, **setting),
         }
         self.convs = ModuleList(make[kind]() for _ in range(2))
         self.head = Linear(hidden, int(data[data.target].y.max()) + 1)
@@ -167,10 +195,9 @@ class Network(Module):
         return self.head(F.dropout(x[self.target], 0.5, self.training))
 
     def convolve(self, conv: Module, x: dict[str, Tensor]) -> dict[str, Tensor]:
-        if self.kind not in ("GCNConv", "RGCNConv"):
+        if "RGCN" not in self.kind:
             return conv(x, self.edges)
-        relations = (self.edge_type,) if self.kind == "RGCNConv" else ()
-        out = conv(torch.cat(list(x.values())), self.edge_index, *relations)
+        out = conv(torch.cat(list(x.values())), self.edge_index, self.edge_type)
         return dict(zip(self.types, out.split(self.sizes), strict=True))
 
 
@@ -181,7 +208,7 @@ def macro_f1(out: Tensor, y: Tensor) -> float:
 def train(
     model: Callable[[], Tensor], module: Module, data: HeteroData, epochs: int
 ) -> tuple[float, float]:
-    """Train until validation has not improved for 20 epochs; return its F1 and the test nodes'."""
+    """Train until validation has not improved for 24 epochs; return its F1 and the test nodes'."""
     target = data[data.target]
     optimizer = torch.optim.Adam(module.parameters(), 0.01, weight_decay=1e-4)
     best, since = (-1.0, 0.0, 0.0), 0
@@ -191,7 +218,7 @@ def train(
         loss = F.cross_entropy(model()[target.train], target.y[target.train])
         loss.backward()
         optimizer.step()
-        if epoch % 2 == 0:
+        if epoch % 4 != 3:
             continue
         module.eval()
         with torch.no_grad():
@@ -201,34 +228,59 @@ def train(
         found = (f1[0], -val_loss, f1[1])
         since = 0 if found[:2] > best[:2] else since + 1
         best = max(best, found)
-        if since == 10:
+        if since == 6:
             break
     return best[0], best[2]
 
 
-def run_network(
-    kind: str, data: HeteroData, has_features: bool, seed: int, args: argparse.Namespace
-) -> tuple[float, float]:
-    torch.manual_seed(seed)
-    network = Network(kind, data, args, has_features)
-    return train(network, network, data, args.epochs)
+class Runs:
+    """Runs by their settings, kept in a file, so that none is repeated."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.path = args, args.output / "relational_runs.csv"
+        args.output.mkdir(parents=True, exist_ok=True)
+        self.rows = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
+        self.load = functools.cache(functools.partial(load, args))
+
+    def run(self, file: Path | None, labels: int, kind: str, choice: int, seed: int) -> dict:
+        """Train, unless that was done; return the settings and the result."""
+        given = {
+            "data": name_of(file), "labels": labels, "layer": kind, "features": choice < 2,
+            "setting": str(SETTINGS[kind][choice % 2]), "seed": seed,
+        }  # fmt: skip
+        for row in self.rows:
+            if given.items() <= row.items():
+                return row
+        data, start = self.load(file, labels), time.process_time()
+        torch.manual_seed(seed)
+        setting = SETTINGS[kind][choice % 2]
+        network = Network(kind, data, self.args.hidden, given["features"], **setting)
+        validation, test = train(network, network, data, self.args.epochs)
+        found = {"validation": validation, "test": test, "seconds": time.process_time() - start}
+        self.rows.append(given | found)
+        pd.DataFrame(self.rows).to_csv(self.path, index=False)
+        print(self.rows[-1], flush=True)
+        return self.rows[-1]
 
 
-def accuracy(name: str, data: HeteroData, args: argparse.Namespace) -> list[dict]:
-    """Tune every kind by one seed of validation, then report others."""
-    rows = []
-    for kind in args.kinds:
-        start = time.process_time()
-        has = "x" in data[data.target] and args.features != "no"
-        if has and args.features == "tune":
-            has = max((True, False), key=lambda has: run_network(kind, data, has, 1000, args)[0])
-        runs = [run_network(kind, data, has, seed, args) for seed in range(args.seeds)]
-        t = args.t if kind == "RelationalChebConv" else ""
-        row = {"data": name, "layer": kind, "t": t, "labels a class": args.labels}
-        minutes = (time.process_time() - start) / 60
-        rows.append(row | summary(runs) | {"features": has, "minutes in all": minutes})
-        print(rows[-1], flush=True)
-    return rows
+def accuracy(args: argparse.Namespace) -> list[dict]:
+    """Tune every kind with the fewest labels by two seeds, then run others."""
+    runs, found = Runs(args), {}
+    for seed in range(args.seeds):
+        for case in itertools.product(args.files or [None], args.labels, args.kinds):
+            file, labels, kind = case
+            tried = [
+                sum(runs.run(file, args.labels[0], kind, choice, s)["validation"] for s in TUNING)
+                for choice in range(4)
+            ]
+            best = runs.run(file, labels, kind, tried.index(max(tried)), seed)
+            found.setdefault(case, []).append(best)
+    return [
+        {name: rows[0][name] for name in ("data", "labels", "layer", "features", "setting")}
+        | summary([(row["validation"], row["test"]) for row in rows])
+        | {"seconds a run": statistics.mean(row["seconds"] for row in rows)}
+        for rows in found.values()
+    ]
 
 
 def summary(runs: list[tuple[float, float]]) -> dict:
@@ -242,62 +294,72 @@ def summary(runs: list[tuple[float, float]]) -> dict:
     }
 
 
-def precompute(name: str, data: HeteroData, args: argparse.Namespace) -> list[dict]:
+def precompute(args: argparse.Namespace) -> list[dict]:
     """Train an MLP in mini-batches on features that were diffused once."""
-    target, runs, start = data[data.target], [], time.process_time()
-    for seed in range(args.seeds):
-        torch.manual_seed(seed)
-        x_dict = {n: data[n].x if "x" in data[n] else None for n in data.node_types}
-        num_nodes = {n: data[n].num_nodes for n in data.node_types}
-        for each, x in x_dict.items():
-            x_dict[each] = torch.randn(num_nodes[each], args.hidden) if x is None else x
-        x = relational_features(x_dict, data.edge_index_dict, dim=args.hidden)[data.target]
-        x = (x - x.mean(0)) / (x.std(0) + 1e-6)
-        classes = int(target.y.max()) + 1
-        mlp = Sequential(
-            torch.nn.Dropout(0.5), Linear(x.size(1), args.hidden), torch.nn.ReLU(),
-            torch.nn.Dropout(0.5), Linear(args.hidden, classes),
-        )  # fmt: skip
-        runs.append(train(lambda mlp=mlp, x=x: mlp(x), mlp, data, args.epochs))
-    seconds = (time.process_time() - start) / args.seeds
-    row = {"data": name, "layer": "relational_features + MLP", "labels a class": args.labels}
-    return [row | summary(runs) | {"seconds a run": seconds}]
+    rows = []
+    for file, labels in itertools.product(args.files or [None], args.labels):
+        data, runs = load(args, file, labels), []
+        target, start = data[data.target], time.process_time()
+        for seed in range(args.seeds):
+            torch.manual_seed(seed)
+            sizes = {n: (data[n].num_nodes, args.hidden) for n in data.node_types}
+            x_dict = {n: data[n].x if "x" in data[n] else torch.randn(sizes[n]) for n in sizes}
+            x = relational_features(x_dict, data.edge_index_dict, dim=args.hidden)[data.target]
+            x = (x - x.mean(0)) / (x.std(0) + 1e-6)
+            mlp = Sequential(
+                torch.nn.Dropout(0.5), Linear(x.size(1), args.hidden), torch.nn.ReLU(),
+                torch.nn.Dropout(0.5), Linear(args.hidden, int(target.y.max()) + 1),
+            )  # fmt: skip
+            runs.append(train(lambda mlp=mlp, x=x: mlp(x), mlp, data, args.epochs))
+        seconds = (time.process_time() - start) / args.seeds
+        row = {"data": name_of(file), "labels": labels, "layer": "relational_features + MLP"}
+        rows.append(row | summary(runs) | {"seconds a run": seconds})
+        print(rows[-1], flush=True)
+    return rows
 
 
 def measure(kind: str, source: Path | None, args: argparse.Namespace, queue) -> None:
     """Train a few epochs in a process of its own; report processor seconds and peak memory."""
     torch.set_num_threads(1)
-    data = random_data(args.nodes, args.relations) if source is None else read(source, args.labels)
-    target = data[data.target]
+    sum(epochs(kind, random_data(400, args.relations), args, 1))  # loads kernels and libraries
+    data = load(args, source, args.labels[0])
     memory = PeakMemory()
+    base, trained = memory.base, epochs(kind, data, args, 4)
+    first = next(trained)  # prepares the graph, and the state of the optimiser
+    first_peak, memory = memory.stop(), PeakMemory()
+    fastest = min(trained)
+    training = memory.stop() + memory.base - base
+    queue.put((fastest, training / 1e6, first, first_peak / 1e6))
+
+
+def epochs(kind: str, data: HeteroData, args: argparse.Namespace, count: int) -> Iterator[float]:
+    """Train; yield the processor seconds of every epoch."""
+    target = data[data.target]
     torch.manual_seed(0)
-    network = Network(kind, data, args, has_features=True)
+    network = Network(kind, data, args.hidden, has_features=True)
     optimizer = torch.optim.Adam(network.parameters(), 0.01)
-    base, seconds = memory.base, []
-    for epoch in range(4):
-        if epoch == 1:  # the graph is prepared, and the optimiser has its state
-            first, memory = memory.stop(), PeakMemory()
+    for _ in range(count):
         start = time.process_time()
         optimizer.zero_grad()
         F.cross_entropy(network()[target.train], target.y[target.train]).backward()
         optimizer.step()
-        seconds.append(time.process_time() - start)
-    training = memory.stop() + memory.base - base
-    queue.put((min(seconds[1:]), training / 1e6, seconds[0], first / 1e6))
+        yield time.process_time() - start
 
 
-def cost(name: str, source: Path | None, args: argparse.Namespace) -> list[dict]:
-    """Measure all kinds, and their ratios to RGCNConv."""
+def cost(args: argparse.Namespace) -> list[dict]:
+    """Measure all kinds, each in a process of its own."""
+    sources = [*args.files, None] if args.nodes or not args.files else args.files
     rows = []
-    for kind in args.kinds:
+    for source, kind in itertools.product(sources, args.kinds):
         context = multiprocessing.get_context("spawn")
         queue = context.Queue()
         process = context.Process(target=measure, args=(kind, source, args, queue))
         process.start()
         epoch, training, seconds, first = queue.get()
         process.join()
-        rows.append({"data": name, "layer": kind, "s an epoch": epoch, "MB in training": training,
-                     "first epoch, s": seconds, "first epoch, MB": first})  # fmt: skip
+        rows.append({"data": name_of(source), "layer": kind, "s an epoch": epoch,
+                     "MB in training": training, "first epoch, s": seconds,
+                     "first epoch, MB": first})  # fmt: skip
         print(rows[-1], flush=True)
     return rows
 
@@ -307,23 +369,10 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     torch.set_num_threads(1)
     if args.quick:
         args.seeds, args.epochs, args.hidden, args.nodes = 2, 20, 16, 1200
-    sources: list[Path | None] = [*args.files] or [None]
-    if args.what == "cost" and args.files and args.nodes:
-        sources.append(None)
-    rows = []
-    for source in sources:
-        name = "random" if source is None else source.stem
-        if args.what == "cost":
-            rows += cost(name, source, args)
-            continue
-        is_random = source is None
-        data = (
-            random_data(args.nodes or 1200, args.relations)
-            if is_random
-            else read(source, args.labels)
-        )
-        rows += (accuracy if args.what == "accuracy" else precompute)(name, data, args)
-    table = pd.DataFrame(rows)
+        args.labels = args.labels[:1]
+    table = pd.DataFrame(
+        {"accuracy": accuracy, "cost": cost, "precompute": precompute}[args.what](args)
+    )
     notes = [f"# Relational convolutions: {args.what}", machine() + "."]
     write_table(table, args.output, f"relational_{args.what}", notes)
     return table

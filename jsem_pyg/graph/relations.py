@@ -4,7 +4,6 @@ A heterogeneous graph has nodes of several types. The nodes of all types stand i
 after the other, so that a node has one number in the whole graph.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,10 +16,12 @@ from .._checks import (
     check_edge_index,
     check_edge_type,
     check_edge_weight,
+    check_float,
+    check_instance,
     check_node_index,
+    check_nonnegative_int,
     check_pairs,
 )
-from .memory import Prepared
 from .structure import GraphStructure
 
 EdgeType = tuple[str, str, str]
@@ -33,40 +34,41 @@ class Pairs(NamedTuple):
     relation: Tensor  #: [P] in [0, R), ascending
     source: Tensor  #: [P] the node at one end
     target: Tensor  #: [P] the node at the other end
-    place: Tensor  #: [E] 2 p + direction of each given edge; 2 P for a self-loop, which is left out
+    place: Tensor  #: [E] 4 p + form of each given edge; 4 P for a self-loop, which is left out
 
     @property
     def has_repeated(self) -> bool:
-        """True if an edge was given more than once in one direction."""
-        return bool((self.directions(torch.ones_like(self.place)) > 1).any())
+        """True if an edge was given more than once in one form."""
+        return bool((self.forms(torch.ones_like(self.place)) > 1).any())
 
-    def directions(self, values: Tensor) -> Tensor:
-        """Add up values [E, ...] of the given edges in each direction of a pair: [P, 2, ...]."""
-        shape = (2 * len(self.source) + 1, *values.shape[1:])
+    def forms(self, values: Tensor) -> Tensor:
+        """Add up values [E, ...] of the given edges in each form of a pair: [P, 4, ...]."""
+        shape = (4 * len(self.source) + 1, *values.shape[1:])
         total = values.new_zeros(shape).index_add(0, self.place, values)
-        return total[:-1].unflatten(0, (-1, 2))
+        return total[:-1].unflatten(0, (-1, 4))
 
     def weigh(self, weight: Tensor) -> Tensor:
         """Return the weights [P] of pairs, from weights [E] of the given edges.
 
-        Repeated edges are added up. If both directions were given, a pair has their mean.
+        Repeated edges are added up. If a pair was given in several forms, it has their mean.
         """
-        given = self.directions(torch.ones_like(weight)) > 0
-        return self.directions(weight).sum(1) / given.sum(1)
+        given = self.forms(torch.ones_like(weight)) > 0
+        return self.forms(weight).sum(1) / given.sum(1)
 
 
 def read_pairs(
-    source: Tensor, target: Tensor, relation: Tensor, num_nodes: int, is_reverse: Tensor
+    source: Tensor, target: Tensor, relation: Tensor, num_nodes: int, form: Tensor
 ) -> Pairs:
-    """Join the directions of edges [E] of relations [E]; `is_reverse` [E] marks a second direction.
+    """Join edges [E] of relations [E], given in several forms [E]: numbers from 0 to 3.
 
-    An edge between the same two nodes in another relation is another pair.
+    Forms are the directions, and a type beside its reverse. An edge between the same two nodes in
+    another relation is another pair.
     """
     is_edge = source != target
     key = (relation * num_nodes + source) * num_nodes + target
     found, pair = key[is_edge].unique(return_inverse=True)
-    place = torch.full_like(source, 2 * len(found))
-    place[is_edge] = 2 * pair + is_reverse[is_edge]
+    place = torch.full_like(source, 4 * len(found))
+    place[is_edge] = 4 * pair + form[is_edge]
     return Pairs(found // num_nodes**2, found // num_nodes % num_nodes, found % num_nodes, place)
 
 
@@ -113,10 +115,8 @@ class HeteroGraph:
         self._counts = [len(part[0]) for part in parts]
         if not parts:
             parts = [(torch.empty(0, dtype=torch.int64),) * 4]
-        source, target, relation, is_reverse = (
-            torch.cat(each) for each in zip(*parts, strict=True)
-        )
-        self.pairs = read_pairs(source, target, relation, max(first, 1), is_reverse)
+        source, target, relation, form = (torch.cat(each) for each in zip(*parts, strict=True))
+        self.pairs = read_pairs(source, target, relation, max(first, 1), form)
         self._has_repeated = self.pairs.has_repeated
 
     @cached_property
@@ -130,12 +130,13 @@ class HeteroGraph:
         return self.pairs.relation.repeat(2)
 
     def _read(self, name: EdgeType, edge_index: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return source, target, relation and direction [E] of the edges of a type."""
+        """Return source, target, relation and form [E] of the edges of a type."""
         if name not in self._member:
             known = ", ".join(map(str, self._member))
             raise ValueError(
                 f"Expected 'edge_index_dict' to have the edge types of the metadata, {known} (got "
-                f"{name!r})."
+                f"{name!r}). To fix this, build the layer from the metadata() of the graph that it "
+                "is called with, after all transforms."
             )
         argument = f"edge_index_dict[{name!r}]"
         check_pairs(argument, edge_index, "E")
@@ -144,28 +145,30 @@ class HeteroGraph:
             if node_type not in self.rows:
                 raise ValueError(
                     f"Expected nodes of the type {node_type!r}, since {argument} names them (got "
-                    f"nodes of the types {', '.join(map(repr, self.rows))})."
+                    f"nodes of the types {', '.join(map(repr, self.rows))}). To fix this, set "
+                    f"data[{node_type!r}].num_nodes, or pass features of them."
                 )
             rows = self.rows[node_type]
             check_node_index(argument, end, rows.stop - rows.start)
             ends.append(end + rows.start)
         relation, is_reversed = self._member[name]
-        if name[0] == name[2]:  # the ends tell the direction, in a reverse type as well
-            is_reversed = False
         source, target = reversed(ends) if is_reversed else ends
         if not self._drop_self_loops:
             _refuse_self_loops(argument, source, target)
-        backward = torch.full_like(source, is_reversed, dtype=torch.bool)
-        if name[0] == name[2]:  # both directions stand in one edge_index
-            backward = source > target
+        form = torch.full_like(source, is_reversed)
+        if name[0] == name[2]:  # both directions may stand in one edge_index
+            form += 2 * (source > target)
             source, target = torch.minimum(source, target), torch.maximum(source, target)
-        return source, target, torch.full_like(source, relation), backward
+        return source, target, torch.full_like(source, relation), form
 
     def edge_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor | None:
-        """Return the weights [E] of the edges of the structure; None if all are one.
+        """Return the weights [E] of the edges of the structure; None if all are one."""
+        if not edge_weight_dict and not self._has_repeated:
+            return None
+        return self.pair_weight(edge_weight_dict).repeat(2)
 
-        Edge types without weights have ones.
-        """
+    def pair_weight(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> Tensor:
+        """Return the weights [P] of the pairs. Edge types without weights have ones."""
         given = {} if edge_weight_dict is None else dict(edge_weight_dict)
         unknown = [name for name in given if name not in self._edge_types]
         if unknown:
@@ -173,8 +176,6 @@ class HeteroGraph:
                 f"Expected 'edge_weight_dict' to have edge types of 'edge_index_dict' (got "
                 f"{unknown[0]!r})."
             )
-        if not given and not self._has_repeated:
-            return None
         parts = []
         for name, count in zip(self._edge_types, self._counts, strict=True):
             weight = given.get(name)
@@ -183,15 +184,14 @@ class HeteroGraph:
             else:
                 check_edge_weight(weight, count, f"edge_weight_dict[{name!r}]")
             parts.append(weight)
-        return self.pairs.weigh(torch.cat(parts)).repeat(2)
+        return self.pairs.weigh(torch.cat(parts))
 
-    def blocks(self, edge_weight_dict: Mapping[EdgeType, Tensor] | None) -> "RelationBlocks":
-        """Stack the relations; a node belongs to the relations of its type."""
-        belongs = torch.tensor(
+    @property
+    def belongs(self) -> Tensor:
+        """[T, R] bool, the relations that each node type takes part in."""
+        return torch.tensor(
             [[node_type in (a, b) for a, _, b in self.relations] for node_type in self.rows]
         )
-        groups, weight = tuple(self.rows.values()), self.edge_weight(edge_weight_dict)
-        return RelationBlocks(self.pairs, self.num_nodes, groups, belongs, weight)
 
     def join(self, x_dict: Mapping[str, Tensor]) -> Tensor:
         """Return the rows of all types, one type after the other: [..., N, D]."""
@@ -200,54 +200,6 @@ class HeteroGraph:
     def split(self, x: Tensor) -> dict[str, Tensor]:
         """Return the rows of every type, from the rows [..., N, D] of all."""
         return {name: x[..., rows, :] for name, rows in self.rows.items()}
-
-
-class RelationBlocks(Prepared):
-    """The relations of a graph as one graph: a block of rows for each, one after the other.
-
-    A block holds the nodes that have an edge in its relation.
-
-    Args:
-        pairs: the undirected edges.
-        num_nodes: the number N of nodes.
-        groups: the nodes of each type, a slice of all nodes.
-        belongs: [T, R] bool, the relations that each type takes part in.
-        weight: [2 P] weights of the pairs in both directions; None: ones.
-
-    Attributes:
-        node: [B] the node of each row.
-        relation: [B] the relation of each row, ascending.
-        parts: a relation, rows of it, and their nodes: of one type, distinct, ascending; a slice
-            if no node is left out.
-        structure: the graph of B rows.
-    """
-
-    def __init__(
-        self,
-        pairs: Pairs,
-        num_nodes: int,
-        groups: tuple[slice, ...],
-        belongs: Tensor,
-        weight: Tensor | None,
-    ) -> None:
-        self.num_nodes, self.groups, self.weight = num_nodes, groups, weight
-        self.device = pairs.source.device
-        self.belongs = belongs.to(self.device)
-        ends = torch.stack([pairs.source, pairs.target])
-        row, (source, target) = (pairs.relation * num_nodes + ends).unique(return_inverse=True)
-        self.node, self.relation = row % max(num_nodes, 1), row // max(num_nodes, 1)
-        self.structure = _both_directions(source, target, len(row))
-        ends_of_types = torch.tensor([group.stop for group in groups], device=self.device)
-        kind = torch.bucketize(self.node, ends_of_types, right=True)
-        count = (self.relation * len(groups) + kind).bincount(minlength=belongs.numel())
-        self.parts: list[tuple[int, slice, slice | Tensor]] = []
-        for k, (low, high) in enumerate(itertools.pairwise([0, *count.cumsum(0).tolist()])):
-            if low < high:
-                nodes = self.node[low:high]
-                run = slice(int(nodes[0]), int(nodes[-1]) + 1)
-                is_run = run.stop - run.start == high - low
-                part = k // len(groups), slice(low, high), run if is_run else nodes
-                self.parts.append(part)
 
 
 def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
@@ -278,7 +230,9 @@ def merge_reverse(
 
 def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
     """Read the edges and weights of a `HeteroData`; no gradient flows back to them."""
-    num_nodes = {name: int(data[name].num_nodes) for name in data.node_types}
+    num_nodes = {name: data[name].num_nodes for name in data.node_types}
+    for name, count in num_nodes.items():
+        check_nonnegative_int(f"data[{name!r}].num_nodes", count)
     graph = HeteroGraph(data.edge_index_dict, num_nodes)
     weights = {
         name: data[name].edge_weight.detach()
@@ -286,6 +240,39 @@ def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
         if "edge_weight" in data[name]
     }
     return graph, graph.edge_weight(weights)
+
+
+def check_dictionaries(
+    x_dict: Any,
+    edge_index_dict: Any,
+    node_types: Sequence[str],
+    widths: int | Mapping[str, int] = -1,
+) -> None:
+    """Raise unless there are features [..., N, F] of each node type, of one floating-point type.
+
+    `widths` has the F that is expected, of all types or of each; -1: any.
+    """
+    check_instance("x_dict", x_dict, Mapping, "a dictionary from node types to features")
+    what = "a dictionary from edge types to edge indices"
+    check_instance("edge_index_dict", edge_index_dict, Mapping, what)
+    for name in node_types:
+        x, argument = x_dict.get(name), f"x_dict[{name!r}]"
+        if x is None:
+            raise ValueError(
+                f"Expected 'x_dict' to have features of all node types, {list(node_types)} (got "
+                f"none of {name!r}, but {list(x_dict)}). To fix this, pass zeros for nodes without "
+                "features."
+            )
+        check_float(argument, x)
+        width = widths if isinstance(widths, int) else widths[name]
+        if x.dim() < 2 or x.size(-1) != (x.size(-1) if width < 0 else width):
+            raise ValueError(
+                f"Expected {argument} to have shape [N, {'F' if width < 0 else width}] (got "
+                f"{list(x.shape)})."
+            )
+    dtypes = {name: x_dict[name].dtype for name in node_types}
+    if len(set(dtypes.values())) > 1:
+        raise TypeError(f"Expected the features in 'x_dict' to be of one type (got {dtypes}).")
 
 
 def read_relations(
@@ -300,14 +287,17 @@ def read_relations(
     check_edge_type(edge_type, edge_index.size(1), num_relations)
     source, target = edge_index.long()
     if not drop_self_loops:
-        _refuse_self_loops("'edge_index'", source, target)
+        _refuse_self_loops("'edge_index'", source, target, "edge_index, edge_type")
     low, high = torch.minimum(source, target), torch.maximum(source, target)
-    return read_pairs(low, high, edge_type.long(), num_nodes, source > target)
+    return read_pairs(low, high, edge_type.long(), num_nodes, (source > target).long())
 
 
-def _refuse_self_loops(argument: str, source: Tensor, target: Tensor) -> None:
+def _refuse_self_loops(
+    argument: str, source: Tensor, target: Tensor, given: str = "edge_index"
+) -> None:
     if bool((source == target).any()):
         raise ValueError(
             f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
-            "To fix this, call torch_geometric.utils.remove_self_loops(edge_index)."
+            f"To fix this, call torch_geometric.utils.remove_self_loops({given}); "
+            "RelationalChebConv(..., add_self_loops=True) replaces them by its own."
         )

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_float, check_instance
+from .._checks import check_instance
 from ..graph.prepare import GraphReader
-from ..graph.relations import EdgeType, HeteroGraph, Metadata, merge_reverse
+from ..graph.relations import EdgeType, HeteroGraph, Metadata, check_dictionaries, merge_reverse
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .relation_conductance import Relations
 
@@ -77,7 +77,13 @@ class HeteroDiffusion(torch.nn.Module):
         edge_weight_dict: Mapping[EdgeType, Tensor] | None = None,
     ) -> dict[str, Tensor]:
         """Diffuse the features of all nodes; see the class for shapes."""
-        check_features(x_dict, self.node_types)
+        check_dictionaries(x_dict, edge_index_dict, self.node_types)
+        widths = {name: x_dict[name].size(-1) for name in self.node_types}
+        if len(set(widths.values())) > 1:
+            raise ValueError(
+                f"Expected the features in 'x_dict' to be of one width (got {widths}). To fix "
+                "this, map them first, by torch_geometric.nn.HeteroDictLinear."
+            )
         num_nodes = {name: x_dict[name].size(-2) for name in self.node_types}
         graph: HeteroGraph = self._reader.recall(
             tuple(edge_index_dict.values()),
@@ -103,9 +109,11 @@ class HeteroDiffusion(torch.nn.Module):
         self.diffusion.reset_parameters()
 
 
-def read_metadata(metadata: Any) -> tuple[list[str], list[EdgeType]]:
+def read_metadata(
+    metadata: Any, name: str = "metadata", other: str = ""
+) -> tuple[list[str], list[EdgeType]]:
     """Read node types and edge types; raise unless they are what `HeteroData.metadata` returns."""
-    check_instance("metadata", metadata, (tuple, list), "a pair of node types and edge types")
+    check_instance(name, metadata, (tuple, list), f"{other}a pair of node types and edge types")
     if len(metadata) != 2 or not all(isinstance(each, (list, tuple)) for each in metadata):
         raise ValueError(
             "Expected 'metadata' to be a list of node types and a list of edge types, as "
@@ -124,21 +132,3 @@ def read_metadata(metadata: Any) -> tuple[list[str], list[EdgeType]]:
             f"{node_types} without {sorted(missing)})."
         )
     return node_types, edge_types
-
-
-def check_features(x_dict: Any, node_types: Sequence[str]) -> None:
-    """Raise unless there are features of each node type, all of one width."""
-    check_instance("x_dict", x_dict, Mapping, "a dictionary from node types to features")
-    for name in node_types:
-        if x_dict.get(name) is None:
-            raise ValueError(
-                f"Expected 'x_dict' to have features of all node types (got none of {name!r}). To "
-                "fix this, pass zeros for nodes without features."
-            )
-        check_float(f"x_dict[{name!r}]", x_dict[name])
-    widths = {name: x_dict[name].size(-1) for name in node_types}
-    if len(set(widths.values())) > 1:
-        raise ValueError(
-            f"Expected the features in 'x_dict' to be of one width (got {widths}). To fix this, "
-            "map them first, by torch_geometric.nn.HeteroDictLinear."
-        )

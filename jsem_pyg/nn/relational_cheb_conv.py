@@ -1,7 +1,6 @@
 """The convolution with a matrix and a diffusion time for every relation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,29 +9,24 @@ from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import HeteroDictLinear, Linear, is_uninitialized_parameter
 from torch_geometric.nn.inits import glorot, reset, zeros
 
-from .._checks import check_bool, check_edge_weight, check_instance, check_positive_int
-from .._precision import check_type_of_layer, without_autocast
-from ..diffusion.evolve import series_coefficients, sum_series
-from ..diffusion.heat import heat_entries
+from .._checks import check_bool, check_edge_weight, check_positive_int
+from .._precision import check_type_of_layer
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import check_signal, read_times
+from ..diffusion.times import check_signal
 from ..graph.prepare import GraphReader
 from ..graph.relations import (
     EdgeType,
     HeteroGraph,
     Metadata,
-    RelationBlocks,
+    check_dictionaries,
     merge_reverse,
     read_relations,
 )
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
-from ..operators import HeatOperator
 from .diffusion_time import DiffusionTime, initial_times
-from .hetero_diffusion import check_features, read_metadata
-
-_CHUNK = 1 << 24  # bytes of the rows of all relations that diffuse at once
-_LANES = 32  # columns that the kernels take at once
+from .hetero_diffusion import read_metadata
+from .relational_heat import RelationalGraph, RelationalHeat
 
 
 @lists_backends(CHEBYSHEV)
@@ -46,8 +40,9 @@ class RelationalChebConv(torch.nn.Module):
     where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` is the Laplacian of the
     edges of a relation, each of them in both directions. A relation acts on the nodes of its two
     types, or on all nodes if these have no types; a node without an edge in the relation keeps its
-    features :math:`\mathbf{X} \mathbf{\Theta}_r`. All relations are evaluated by one series, and
-    nothing of the size of the edges times the channels is stored. First derivatives only.
+    features :math:`\mathbf{X} \mathbf{\Theta}_r`. A relation with
+    edges is evaluated by a series of its own, and nothing of the size of the edges times the
+    channels is stored. First derivatives only.
 
     There are two forms. With a number of relations, the call is that of
     :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
@@ -78,9 +73,11 @@ class RelationalChebConv(torch.nn.Module):
         normalization (str, optional): :obj:`"rw"`, by which a node takes means over its neighbours
             as in :class:`torch_geometric.nn.RGCNConv`; :obj:`"sym"` or :obj:`None`, see
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
+        degree (int, optional): Number of products with the adjacency matrix; :obj:`None` takes as
+            many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
+        tol (float): Largest error of the series, as a part of the norm of
+            :math:`\mathbf{X} \mathbf{\Theta}_r` (in which a node counts by its degree, if
+            :obj:`"rw"`). The result is a polynomial with exact derivatives at any :obj:`tol`.
         backend (str): What evaluates the series: {backends}.
 
     Shapes:
@@ -116,7 +113,7 @@ class RelationalChebConv(torch.nn.Module):
         bias: bool = True,
         normalization: str | None = "rw",
         degree: int | None = None,
-        tol: float = 1e-6,
+        tol: float = 1e-3,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -130,7 +127,9 @@ class RelationalChebConv(torch.nn.Module):
             check_positive_int("num_relations", num_relations)
             self.relations = tuple(range(num_relations))
         else:
-            self.node_types, self.edge_types = read_metadata(num_relations)
+            self.node_types, self.edge_types = read_metadata(
+                num_relations, "num_relations", "a positive integer, or "
+            )
             self.relations = merge_reverse(self.edge_types)[0]
         self.in_channels, self.out_channels = in_channels, out_channels
         self.lin_dict = self._input_maps()
@@ -192,59 +191,66 @@ class RelationalChebConv(torch.nn.Module):
             check_signal(x)
             return self._convolve(x, self._read(edge_index, edge_type, edge_weight, len(x)))
         weights = edge_type if edge_weight_dict is None else edge_weight_dict
+        check_dictionaries(x, edge_index, self.node_types, self._widths())
+        check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
         if self.lin_dict is not None:
-            check_instance("x", x, Mapping, "a dictionary from node types to features")
             x = self.lin_dict(x)
-        check_features(x, self.node_types)
-        features = [x[name] for name in self.node_types]
-        sizes = [len(each) for each in features]
-        blocks = self._read_types(edge_index, weights or {}, sizes)
-        out = self._convolve(torch.cat(features), blocks)
+        sizes = [len(x[name]) for name in self.node_types]
+        graph = self._read_types(edge_index, weights or {}, sizes)
+        out = self._convolve(torch.cat([x[name] for name in self.node_types]), graph)
         return dict(zip(self.node_types, out.split(sizes), strict=True))
+
+    def _widths(self) -> int | dict[str, int]:
+        """Return how wide the features of each type must be; -1 if the first call decides."""
+        if self.lin_dict is None:
+            return int(self.lin.in_channels)
+        return {name: int(self.lin_dict.lins[name].in_channels) for name in self.node_types}
 
     def _read(
         self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None, num_nodes: int
-    ) -> RelationBlocks:
+    ) -> RelationalGraph:
         """Prepare a graph whose nodes are of one kind, or recall it."""
         count, has_loops = len(self.relations), self.options.self_loop > 0
+        dtype = self.lin.weight.dtype
         weights = () if edge_weight is None else (edge_weight,)
         _check_constant(weights)
 
-        def make() -> RelationBlocks:
+        def make() -> RelationalGraph:
             pairs = read_relations(edge_index, edge_type, num_nodes, count, has_loops)
             weight = edge_weight
-            if weight is not None:
-                check_edge_weight(weight, edge_index.size(1))
-            elif pairs.has_repeated:
+            if weight is None:
                 weight = torch.ones(edge_index.size(1), device=edge_index.device)
-            weight = None if weight is None else pairs.weigh(weight).repeat(2)
-            belongs = torch.ones(1, count, dtype=torch.bool)
-            return RelationBlocks(pairs, num_nodes, (slice(0, num_nodes),), belongs, weight)
+            check_edge_weight(weight, edge_index.size(1))
+            groups, belongs = (slice(0, num_nodes),), torch.ones(1, count, dtype=torch.bool)
+            return RelationalGraph(pairs, pairs.weigh(weight), groups, belongs, self.options, dtype)
 
-        return self._reader.recall((edge_index, edge_type, *weights), make, num_nodes)
+        return self._reader.recall((edge_index, edge_type, *weights), make, num_nodes, dtype)
 
     def _read_types(
         self,
         edge_index_dict: Mapping[EdgeType, Tensor],
         edge_weight_dict: Mapping[EdgeType, Tensor],
         sizes: list[int],
-    ) -> RelationBlocks:
+    ) -> RelationalGraph:
         """Prepare a graph whose nodes have types, or recall it."""
         num_nodes = dict(zip(self.node_types, sizes, strict=True))
+        dtype = self.lin.weight.dtype
         _check_constant(tuple(edge_weight_dict.values()))
 
-        def make() -> RelationBlocks:
+        def make() -> RelationalGraph:
             has_loops = self.options.self_loop > 0
             graph = HeteroGraph(edge_index_dict, num_nodes, self.edge_types, has_loops)
-            return graph.blocks(edge_weight_dict)
+            weight = graph.pair_weight(edge_weight_dict)
+            groups, belongs = tuple(graph.rows.values()), graph.belongs
+            return RelationalGraph(graph.pairs, weight, groups, belongs, self.options, dtype)
 
         given = *edge_index_dict.values(), *edge_weight_dict.values()
         names = *edge_index_dict, *edge_weight_dict
-        return self._reader.recall(given, make, names, *sizes)
+        return self._reader.recall(given, make, names, dtype, *sizes)
 
-    def _convolve(self, x: Tensor, blocks: RelationBlocks) -> Tensor:
+    def _convolve(self, x: Tensor, graph: RelationalGraph) -> Tensor:
         """Convolve the features [N, C_in] of all nodes: [N, C_out]."""
-        self._reader.check_signal(blocks, x)
+        self._reader.check_signal(graph, x)
         check_type_of_layer("x", x, self.lin)
         if is_uninitialized_parameter(self.lin.weight):
             self.lin(x[:0])  # a lazy map takes its width from its first call
@@ -258,36 +264,11 @@ class RelationalChebConv(torch.nn.Module):
         if self.mixture is not None:
             theta = torch.einsum("rb,bio->rio", self.mixture, theta)
         # All nodes of a type keep X Theta_r, and those with edges get what diffusion adds to it.
-        own = torch.einsum("ar,rio->aio", blocks.belongs.to(theta), theta)
+        own = torch.einsum("ar,rio->aio", graph.belongs.to(theta), theta)
         own = own + roots if len(roots) else own
-        out = torch.cat([x[nodes] @ each for nodes, each in zip(blocks.groups, own, strict=True)])
-        out = out + self._heat(x, theta, blocks)
-        return out if self.bias is None else out + self.bias
-
-    @without_autocast
-    def _heat(self, x: Tensor, theta: Tensor, blocks: RelationBlocks) -> Tensor:
-        """Add up what the diffusion of each relation changes, a few columns at a time."""
-        t: Tensor = self.time()
-        x = x.to(theta.dtype)
-        options, structure = self.options, blocks.structure
-        with torch.no_grad():
-            longest = t.max()
-            times = read_times(longest, 1)
-            entries = heat_entries(structure, blocks.weight, x.dtype, times, options)
-            if bool((t < longest).any()):
-                entries = entries.slow_down(structure, (t / longest)[blocks.relation])
-            operator = entries.operator(structure, options.backend)
-            scale = operator.scaling.row_scale
-            scale = x.new_ones(1) if scale is None else scale
-            change = series_coefficients(operator, times, options, x.dtype)
-            change[0] -= 1
-            operator = replace(operator, scaling=replace(operator.scaling, row_scale=None))
-        how = blocks, operator, change, scale.unsqueeze(-1)
-        row_bytes = 2 * len(blocks.node) * x.element_size()
-        width = max(_CHUNK // max(row_bytes, 1) // _LANES, 1) * _LANES
-        parts = theta.split(width, -1)
-        heat = [_RelationalHeat.apply(x, each, t, *how) for each in parts]
-        return torch.cat(heat, -1)
+        x = x.to(theta.dtype)  # it may differ in autocast
+        out: Tensor = RelationalHeat.apply(x, own.to(theta.dtype), theta, self.time(), graph)
+        return out if self.bias is None else out.add_(self.bias)
 
     @property
     def t(self) -> Tensor:
@@ -306,71 +287,6 @@ class RelationalChebConv(torch.nn.Module):
             f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
             f"num_relations={len(self.relations)})"
         )
-
-
-class _RelationalHeat(torch.autograd.Function):
-    r"""Compute sum_r (exp(-t_r L_r) - I) X Theta_r, keeping only X, Theta and t for derivatives.
-
-    With the gradient G of the result, Q_r = (exp(-t_r L_r) - I) G is the gradient of X Theta_r. For
-    the time, d exp(-t_r L_r) / d t_r = -L_r exp(-t_r L_r) gives -<L_r (Q_r + G), X Theta_r>.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        theta: Tensor,
-        t: Tensor,
-        blocks: RelationBlocks,
-        operator: HeatOperator,
-        change: Tensor,
-        scale: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(x, theta, t)
-        ctx.how = blocks, operator, change, scale
-        mapped = x.new_empty(len(blocks.node), theta.size(-1))
-        for r, rows, nodes in blocks.parts:
-            torch.mm(x[nodes], theta[r], out=mapped[rows])
-        heat = _diffuse(mapped, operator, change, scale)
-        out = x.new_zeros(len(x), theta.size(-1))
-        for _, rows, nodes in blocks.parts:
-            out[nodes] += heat[rows]
-        return out
-
-    @staticmethod
-    @without_autocast
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError(
-                "Expected no second derivative of RelationalChebConv (got create_graph=True)."
-            )
-        x, theta, t = ctx.saved_tensors
-        blocks, operator, change, scale = ctx.how
-        inverse = 1 / scale  # the adjoint of P^-1 S P is P S P^-1
-        grad = grad.index_select(0, blocks.node)
-        back = _diffuse(grad, operator, change, inverse)
-        grad_x, grad_theta = torch.zeros_like(x), torch.zeros_like(theta)
-        for r, rows, nodes in blocks.parts:
-            grad_x[nodes] += back[rows] @ theta[r].T
-            grad_theta[r] += x[nodes].T @ back[rows]
-        if not ctx.needs_input_grad[2]:
-            return grad_x, grad_theta, None, None, None, None, None
-        grad += inverse * back
-        slope = operator.apply_laplacian(grad.to(change.dtype)).mul_(scale).to(x.dtype)
-        grad_t = torch.zeros_like(t)
-        for r, rows, nodes in blocks.parts:
-            grad_t[r] -= (theta[r] * (x[nodes].T @ slope[rows])).sum()
-        # That is the slope by t_r L_r / max t, the operator's own Laplacian.
-        return grad_x, grad_theta, grad_t * t.max() / t, None, None, None, None
-
-
-def _diffuse(rows: Tensor, operator: HeatOperator, change: Tensor, scale: Tensor) -> Tensor:
-    """Apply P^-1 (exp(-tL) - I) P to rows [B, D], which become P times what they were.
-
-    What is isolated by weights of zero does not change.
-    """
-    rows.mul_(scale)
-    return sum_series(rows, operator, change, rows.new_zeros(1)).squeeze(0).div_(scale)
 
 
 def _check_constant(weights: tuple[Tensor, ...]) -> None:

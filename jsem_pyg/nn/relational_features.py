@@ -8,7 +8,7 @@ from torch_geometric.nn.dense.linear import HeteroDictLinear
 
 from .._checks import check_instance, check_nonnegative_int, check_positive_int
 from .._precision import center_and_normalize
-from ..graph.relations import EdgeType
+from ..graph.relations import EdgeType, check_dictionaries
 from .relational_cheb_conv import RelationalChebConv
 
 
@@ -56,7 +56,8 @@ def relational_features(
         torch.Size([2, 24])
     """
     check_instance("x_dict", x_dict, Mapping, "a dictionary from node types to features")
-    check_instance("edge_index_dict", edge_index_dict, Mapping, "a dictionary from edge types")
+    ends = [end for a, _, b in edge_index_dict for end in (a, b)]
+    check_dictionaries(x_dict, edge_index_dict, [*dict.fromkeys([*x_dict, *ends])])
     check_positive_int("dim", dim)
     check_nonnegative_int("hops", hops)
     widths = {name: x.size(-1) for name, x in x_dict.items()}

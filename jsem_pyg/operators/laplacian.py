@@ -48,13 +48,6 @@ class Entries(NamedTuple):
         scaling = replace(self.scaling, row_scale=row_scale)
         return Entries(self.off_diagonal.to(dtype), diagonal, scaling)
 
-    def slow_down(self, structure: GraphRows, share: Tensor) -> "Entries":
-        """Let each component diffuse for the share [N] in (0, 1] of the time: I - share (I - S)."""
-        share = share.to(self.off_diagonal)
-        diagonal = 1 - share if self.diagonal is None else 1 - share * (1 - self.diagonal)
-        off_diagonal = self.off_diagonal * share.index_select(0, structure.row)
-        return Entries(off_diagonal, diagonal, self.scaling)
-
     def operator(self, structure: GraphRows, backend: str) -> HeatOperator:
         """Hand the entries to a kernel."""
         matrix = structure.make_matrix(self.off_diagonal, self.diagonal, backend)

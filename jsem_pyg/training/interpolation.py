@@ -168,6 +168,11 @@ def interpolate(
 def _check_values(values: Tensor, observed: Tensor, num_nodes: int) -> None:
     check_float("values", values)
     check_finite("values", values)
+    if getattr(observed, "dtype", None) == torch.bool:
+        raise TypeError(
+            "Expected 'observed' to have the numbers of nodes (got a mask). To fix this, pass "
+            "observed.nonzero()[:, 0]."
+        )
     check_labels("observed", observed)
     check_node_index("observed", observed, num_nodes)
     if values.dim() not in (1, 2) or values.size(0) != observed.numel() or observed.dim() != 1:

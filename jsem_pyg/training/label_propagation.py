@@ -122,7 +122,8 @@ def propagate_labels(
         A record with `probabilities` [N, C] of the labelled type, one or zero where a label is
         known; `conductance` [E] in [0, 1], in the order of `edge_index` (of a `HeteroData`, one
         edge type after the other); the diffusion time `t`; `relations`, a dictionary of the
-        conductances with their `error`, which prints as a table, or None; and `of_types`, the
+        conductances with their `error`, which prints as a table (it leaves out relations without
+        edges), or None; and `of_types`, the
         probabilities of the nodes of every type, empty for a `Data`.
 
     Raises:
@@ -168,7 +169,8 @@ def propagate_labels(
         relations = None
         if model.relation is not None:
             error = model.error_of_relations(is_source)
-            relations = Relations(graph.names, model.of_relations().detach(), error)
+            found = model.of_relations().detach()
+            relations = Relations(graph.names, found, error, model.has_edges)
     with torch.no_grad():
         logits = model(labels[None] >= 0)[0]
         probabilities = keep_known(logits.softmax(-1), labels)
@@ -201,7 +203,9 @@ class _Propagation(Module):
         self.form = None if form is None else form.to(graph.weight)
         self.relation: RelationConductance | None = None
         if graph.edge_type is not None:
-            self.relation = RelationConductance(len(graph.names)).to(graph.weight)
+            count = len(graph.names)
+            self.relation = RelationConductance(count).to(graph.weight)
+            self.has_edges = graph.edge_type.bincount(minlength=count) > 0
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
         structure = graph.structure
@@ -260,9 +264,10 @@ class _Propagation(Module):
         return torch.stack(fits).std(0) / len(fits) ** 0.5
 
     def of_relations(self) -> Tensor:
-        """Return the conductance of each relation [R], as a share of the largest."""
+        """Return the conductance of each relation [R], as a share of the largest with edges."""
         assert self.relation is not None
-        return self.relation.of_relations / self.relation.of_relations.max()
+        found = self.relation.of_relations
+        return found / found[self.has_edges].max()
 
     def given_conductance(self) -> Tensor:
         """Return what each edge conducts [E], before both directions are joined."""

@@ -60,15 +60,15 @@ class BothDirections(BaseTransform):
         if weight is None:
             weight = torch.ones(len(source), device=source.device)
         check_edge_weight(weight, len(source))
-        ways = pairs.directions(weight)
+        ways = pairs.forms(weight)[:, :2]
         imbalance = (ways[:, 0] - ways[:, 1]).abs() / ways.sum(1).clamp(min=1e-30)
         columns = imbalance[:, None]
         if attr is not None:
             check_rows("data.edge_attr", attr, len(source), "edge")
             attr = attr[:, None] if attr.dim() == 1 else attr
-            count = pairs.directions(torch.ones_like(attr[:, :1])).sum(1)
-            columns = torch.cat([pairs.directions(attr).sum(1) / count, columns.to(attr)], 1)
-        is_one_way = (pairs.directions(torch.ones_like(weight)) == 0).any(1)
+            count = pairs.forms(torch.ones_like(attr[:, :1])).sum(1)
+            columns = torch.cat([pairs.forms(attr).sum(1) / count, columns.to(attr)], 1)
+        is_one_way = (pairs.forms(torch.ones_like(weight))[:, :2] == 0).any(1)
         ends = [torch.cat(each) for each in (pairs[1:3], pairs[2:0:-1])]
         data.edge_index = torch.stack(ends)
         data.edge_weight = pairs.weigh(weight).repeat(2)

@@ -69,6 +69,15 @@ def test_reverse_types_belong_to_their_relation():
     assert [member[name] for name in names] == [(0, True), (0, False), (1, False), (2, False)]
 
 
+def test_both_directions_beside_a_reverse_type_are_one_edge():
+    """As `ToUndirected(merge=False)` makes them of edges that have both directions."""
+    both, rev = torch.tensor([[0, 1, 1, 1], [1, 0, 2, 2]]), ("a", "rev_s", "a")
+    graph = HeteroGraph({A_S_A: both, rev: both.flip(0)}, COUNTS)
+    assert graph.pair_weight(None).tolist() == [1.0, 2.0]  # the second stands there twice
+    weights = {A_S_A: torch.tensor([1.0, 3.0, 2.0, 2.0]), rev: torch.tensor([5.0, 7.0, 1.0, 1.0])}
+    assert graph.pair_weight(weights).tolist() == [4.0, 3.0]
+
+
 def test_nodes_are_joined_and_split_by_type():
     graph = HeteroGraph({A_R_B: torch.tensor([[3], [0]])}, COUNTS)
     x_dict = {name: torch.randn(2, count, 5) for name, count in COUNTS.items()}

@@ -194,19 +194,6 @@ def test_gradients():
         torch.autograd.grad(call(*x, *conv.parameters()).sum(), x[0], create_graph=True)
 
 
-def test_columns_in_several_calls_are_the_same(monkeypatch):
-    conv = RelationalChebConv(4, 70, METADATA)
-    x_dict, edges = make_features(torch.float32), make_edges()
-    expected = conv(x_dict, edges)
-    monkeypatch.setattr("jsem_pyg.nn.relational_cheb_conv._CHUNK", 1)
-    assert_same(
-        conv(x_dict, edges),
-        {name: each.double() for name, each in expected.items()},
-        atol=1e-6,
-        rtol=1e-5,
-    )
-
-
 def test_both_calls_agree_on_nodes_of_one_type():
     torch.manual_seed(0)
     names = [("node", each, "node") for each in "abc"]
@@ -248,6 +235,22 @@ def test_reverse_types_and_second_directions_belong_to_their_relation():
     assert_same(out, {name: each.double() for name, each in expected.items()}, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-4])
+def test_the_tolerance_bounds_the_error_in_the_norm_of_degrees(tol):
+    torch.manual_seed(0)
+    edge_index, x = torch.randint(60, (2, 200)), torch.randn(60, 5, dtype=torch.float64)
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+    conv = RelationalChebConv(5, 4, 1, t=4.0, tol=tol, bias=False).double()
+    precise = RelationalChebConv(5, 4, 1, t=4.0, tol=1e-12, bias=False).double()
+    precise.load_state_dict(conv.state_dict())
+    edge_type = torch.zeros_like(edge_index[0])
+    degree = edge_index.flatten().bincount(minlength=60)
+    root = degree.double().sqrt()[:, None]
+    error = conv(x, edge_index, edge_type) - precise(x, edge_index, edge_type)
+    mapped = x @ conv.lin.weight.T
+    assert 0 < (root * error).norm() <= tol * (root * mapped).norm()
+
+
 def test_takes_to_homogeneous():
     data = make_data()
     flat = data.to_homogeneous()
@@ -279,7 +282,7 @@ def test_weights_of_types():
 def test_widths_that_differ_are_mapped_first(in_channels):
     widths = {"author": 2, "paper": 4, "venue": 3, "term": 1}
     x_dict = {name: torch.randn(NODES[name], width) for name, width in widths.items()}
-    conv = RelationalChebConv(in_channels, 6, METADATA)
+    conv = RelationalChebConv(in_channels, 6, METADATA, tol=1e-7)
     out = conv(x_dict, make_edges())
     expected = by_definition(conv, conv.lin_dict(x_dict), make_edges())
     assert_same(out, expected, rtol=1e-4, atol=1e-5)
@@ -318,7 +321,7 @@ def test_fixed_times_have_no_gradient_and_learned_ones_move():
 
 
 def test_a_graph_is_prepared_anew_only_when_it_changes():
-    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    conv, edges = RelationalChebConv(4, 3, METADATA, tol=1e-7), make_edges()
     x_dict = make_features(torch.float32)
     before = conv(x_dict, edges)["venue"]
     assert torch.equal(conv(x_dict, edges)["venue"], before)
@@ -369,6 +372,13 @@ def number(x=None, edge_index=None, edge_type=None):
     return RelationalChebConv(4, 3, 2)(x, edge_index, edge_type)
 
 
+def lazy():
+    """A layer that has taken its widths from features of four columns."""
+    conv = RelationalChebConv(-1, 3, METADATA)
+    call(conv)
+    return conv
+
+
 LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
 
 
@@ -387,7 +397,11 @@ LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
         (lambda: call(edges={CITES: LOOP}), "self-loops"),
         (lambda: call(edges={CITES: LOOP + 9}), "cites"),
         (lambda: call(weights={CITES: torch.ones(2)}), "edge_weight_dict"),
-        (lambda: number(edge_index=LOOP), "self-loops"),
+        (lambda: call(x=make_edges()), "x_dict"),
+        (lambda: call(lazy(), make_features(torch.float32, width=5)), r"x_dict\['author'\]"),
+        (lambda: call(lazy(), make_features()), "'x_dict' to be torch.float32"),
+        (lambda: RelationalChebConv(4, 3, 2.0), "num_relations"),
+        (lambda: number(edge_index=LOOP), r"remove_self_loops\(edge_index, edge_type\).*add_self"),
         (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
         (lambda: number(x=torch.zeros(3, 5)), "'x'"),
         (lambda: number(x=torch.zeros(3, 4).double()), "'x'"),

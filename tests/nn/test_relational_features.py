@@ -54,3 +54,17 @@ def test_nodes_without_edges_between_them_are_told_apart():
 def test_bad_options_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         relational_features(*make_graph(), **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, "got none of 'author'"),
+        ({"author": None, "paper": torch.ones(60, 5)}, "got none of 'author'"),
+        ({"author": torch.ones(40), "paper": torch.ones(60, 5)}, r"x_dict\['author'\]"),
+        ({"author": torch.ones(40, 3).long(), "paper": torch.ones(60, 5)}, "floating-point"),
+    ],
+)
+def test_features_that_do_not_fit_are_named(change, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        relational_features(change, make_graph()[1])

@@ -205,6 +205,8 @@ def test_a_part_of_a_long_graph_is_fitted():
         ({"values": torch.tensor([0.0, float("nan"), 1.0])}, "values"),
         ({"observed": torch.tensor([0, 0, 1])}, "observed"),
         ({"observed": torch.tensor([0, 1, 99])}, "observed"),
+        ({"observed": torch.tensor([0.0, 1.0, 2.0])}, "observed"),
+        ({"observed": torch.tensor([True, True, True])}, "observed"),
         ({"kernel": "cosine"}, "kernel"),
         ({"normalization": "rw"}, "normalization"),
         ({"t": -1.0}, "t"),

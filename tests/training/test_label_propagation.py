@@ -217,6 +217,16 @@ def test_finds_the_relations_that_conduct():
     torch.testing.assert_close(found.conductance, expected)
 
 
+def test_a_relation_without_edges_has_no_conductance():
+    data, _, labels = heterogeneous()
+    expected = propagate_labels(data, labels, "item", steps=2)
+    data["item", "likes", "tag"].edge_index = torch.empty(2, 0, dtype=torch.int64)
+    found = propagate_labels(data, labels, "item", steps=2)
+    assert found.relations == expected.relations
+    assert found.relations.without_edges == ["item likes tag"]
+    assert "no edges" in repr(found.relations).splitlines()[-1]
+
+
 @pytest.mark.parametrize("way", ["one direction", "rev_ types", "one graph"])
 def test_the_same_graph_in_other_forms_gives_the_same_labels(way):
     data, _, labels = heterogeneous()
@@ -328,4 +338,12 @@ def test_features_of_edges_of_several_types_are_refused():
     data["a", "to", "b"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 2]])
     data["a", "to", "b"].edge_attr = torch.ones(3, 1)
     with pytest.raises(ValueError, match="without 'edge_attr'"):
+        propagate_labels(data, torch.tensor([0, 0, 1]), target="a")
+
+
+def test_a_node_type_of_unknown_size_is_refused():
+    data = HeteroData()
+    data["a"].num_nodes = 3
+    data["a", "to", "b"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 2]])
+    with pytest.raises(ValueError, match=r"data\['b'\].num_nodes"):
         propagate_labels(data, torch.tensor([0, 0, 1]), target="a")
