@@ -1,6 +1,6 @@
 """What do wrong edges cost, and do learned conductances close them?
 
-Cora, CiteSeer and the graph of the 15 nearest neighbours of 4,000 items of AG News, all edges of
+Cora, CiteSeer and the graph of the 15 nearest neighbours of 2,000 items of AG News, all edges of
 weight one, get new edges: 5 to 50 % of their number, in one of two ways. "random" joins any two
 nodes. "attack" knows all classes: again and again it joins the node of the lowest degree to the
 node of the lowest degree among those of other classes.
@@ -60,7 +60,7 @@ from jsem_pyg.nn import AnisotropicChebConv, DiffusionClassifier
 from jsem_pyg.partition import prune_edges
 from jsem_pyg.training import fit
 
-POINTS = 4000  # of AG News
+POINTS = 2000  # of AG News
 SETS = ("cora", "citeseer", "agnews")
 CASES = [("none", 0.0), *product(("random", "attack"), (0.05, 0.1, 0.25, 0.5))]
 KEY = ["seed", "dataset", "attack", "level"]
