@@ -14,6 +14,8 @@ residual network, in which only what the edges carry differs:
     open_maps  `AnisotropicChebConv` in place of the bands
     ends_maps  the same with an `EndpointConductance`
     learned    bands that are learned polynomials of the Laplacian, in place of heat
+    times      five times of heat side by side
+    gated      the same, of which each node takes shares by a gate of its own, as in DAGNN
 
 `minesweeper_deep` is Minesweeper with twelve blocks, as deep as the best published networks.
 `chameleon_filtered_deep` and `squirrel_filtered_deep` have the networks of the tuned GCNs of Luo et
@@ -100,6 +102,9 @@ QUESTIONS = (
     ("learned", "open"),
     ("learned_ends", "learned"),
     ("open", "none"),
+    ("times", "learned"),
+    ("gated", "learned"),
+    ("gated", "times"),
 )
 NUM_LOOKS = 20  # at the validation nodes, in a training
 RUN = ["seed", "dataset", "method"]  # what a row is of; the seed is the split

@@ -28,9 +28,12 @@ VARIANTS = (
     "learned_ends",
     "learned_maps",
     "cheb",
+    "times",
+    "gated",
 )
 TIMES = [0.5, 2.0]
 DEGREE = 4  # of polynomials that are learned, and of ChebConv's
+MANY_TIMES = [0.25, 0.5, 1.0, 2.0, 4.0]
 HEADS = 4
 MANY_FEATURES = 100  # of which a node has a few
 
@@ -103,6 +106,26 @@ class LearnedBands(Module):
         return torch.cat([x, self.diffusion(x, graph)], dim=-1)
 
 
+class ManyTimes(Module):
+    """A node's own features and five times of heat; gated, each node weighs them by itself.
+
+    The gate is that of DAGNN (Liu, Gao and Ji, "Towards deeper graph neural networks", KDD 2020).
+    """
+
+    def __init__(self, variant: str, channels: int) -> None:
+        super().__init__()
+        self.diffusion = AnisotropicDiffusion(edge_dim=0, t=MANY_TIMES, tol=1e-3)
+        self.score = Linear(channels, 1) if variant == "gated" else None
+        self.width = (len(MANY_TIMES) + 1) * channels
+
+    def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
+        scales = torch.cat([x, self.diffusion(x, graph)], dim=-1)
+        if self.score is None:
+            return scales
+        scales = scales.unflatten(-1, (-1, x.size(1)))
+        return (self.score(scales).sigmoid() * scales).flatten(-2)
+
+
 class Beside(Module):
     """A node's own features, and those that a convolution makes of the nodes around it."""
 
@@ -139,6 +162,8 @@ _FORMS = {
     "learned_maps": Beside,
     "learned": LearnedBands,
     "learned_ends": LearnedBands,
+    "times": ManyTimes,
+    "gated": ManyTimes,
 }
 
 

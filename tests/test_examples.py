@@ -366,6 +366,23 @@ RUNS = [
         slow=True,
     ),
     Run(
+        "benchmarks/shards",
+        "--points 300 --features 8 --processes 1 --index flat",
+        lambda table: [table["the same"], table["halo / rows"] == 0],
+        says="| cells | flat | 1 |",
+    ),
+    Run(
+        "benchmarks/poisoned_edges",
+        "--quick --seeds 1",
+        lambda runs: [
+            runs["accuracy: GCN"].iloc[1] < runs["accuracy: GCN"].iloc[0],
+            runs["accuracy: heat, conductance"] > runs["accuracy: GCN"],
+        ],
+        says="| digits, heat, pruned |",
+        patches={"CASES": [("none", 0.0), ("attack", 0.5)]},
+        once="run",
+    ),
+    Run(
         "drop_in_links",
         "--quick --conv gcn ours_curvature --output {tmp}/runs.csv",
         lambda table: len(table) == 4,

@@ -98,26 +98,26 @@ def affinity(distance: Tensor, i: Tensor, j: Tensor, width: Tensor, kernel: str 
     return KERNELS[kernel].weight(distance, width[i], width[j]).clamp(min=MIN_WEIGHT)
 
 
-def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:
-    """Join the directions of neighbours [N, k] with weights [N, k].
+def undirected_edges(
+    source: Tensor, target: Tensor, weight: Tensor, num_nodes: int, symmetrize: str
+) -> tuple[Tensor, Tensor]:
+    """Join the directions of edges from `source` [M] to `target` [M] with weights [M].
 
-    Returns edges [2, M] with i < j, sorted, and their weights [M].
+    Returns edges [2, M'] with i < j, sorted, and their weights [M'].
 
     "max" is the union of both directions with the larger weight, "mean" (W + W^T) / 2, in which an
-    edge in one direction only gets half its weight, "mutual" the edges in both directions. A node
-    among its own neighbours is left out.
+    edge in one direction only gets half its weight, "mutual" the edges in both directions. An edge
+    from a node to itself is left out.
 
     Example:
-        >>> neighbor, weight = torch.tensor([[1], [2], [1]]), torch.ones(3, 1)
-        >>> undirected_edges(neighbor, weight, symmetrize="mean")
+        >>> source, target, weight = torch.tensor([0, 1, 2]), torch.tensor([1, 2, 1]), torch.ones(3)
+        >>> undirected_edges(source, target, weight, num_nodes=3, symmetrize="mean")
         (tensor([[0, 1],
                 [1, 2]]), tensor([0.5000, 1.0000]))
     """
     join, directions = SYMMETRIZATIONS[symmetrize]
-    num_nodes, k = neighbor.shape
-    i, j = torch.arange(num_nodes).repeat_interleave(k), neighbor.flatten()
-    other = i != j
-    i, j, weight = i[other], j[other], weight.flatten()[other]
+    other = source != target
+    i, j, weight = source[other], target[other], weight[other]
     key = torch.minimum(i, j) * num_nodes + torch.maximum(i, j)
     key, edge, count = torch.unique(key, return_inverse=True, return_counts=True)
     pair, joined = torch.stack([key // num_nodes, key % num_nodes]), join(weight, edge, count)

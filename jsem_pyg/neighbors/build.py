@@ -139,9 +139,9 @@ def weighted_pairs(
 ) -> tuple[Tensor, Tensor]:
     """Turn neighbours and distances [N, k] into undirected edges [2, M] and weights [M]."""
     num_nodes, k = neighbor.shape
-    source = torch.arange(num_nodes).repeat_interleave(k)
-    weight = affinity(distance.flatten(), source, neighbor.flatten(), width, options.kernel)
-    pair, weight = undirected_edges(neighbor, weight.view_as(distance), options.symmetrize)
+    source, target = torch.arange(num_nodes).repeat_interleave(k), neighbor.flatten()
+    weight = affinity(distance.flatten(), source, target, width, options.kernel)
+    pair, weight = undirected_edges(source, target, weight, num_nodes, options.symmetrize)
     if options.connect:
         link, length = shortest_links(points, component_labels(pair, num_nodes))
         link_weight = affinity(length, link[0], link[1], width, options.kernel)

@@ -42,7 +42,7 @@ def test_a_node_among_its_duplicates_has_the_width_of_the_others():
 
 
 # 0 and 1 have found each other, 2 has found 1.
-NEIGHBOR, WEIGHT = torch.tensor([[1], [0], [1]]), torch.tensor([[0.5], [0.25], [1.0]])
+EDGES = torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1]), torch.tensor([0.5, 0.25, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ NEIGHBOR, WEIGHT = torch.tensor([[1], [0], [1]]), torch.tensor([[0.5], [0.25], [
     ],
 )
 def test_symmetrizations_by_hand(symmetrize, pairs, weights):
-    pair, weight = undirected_edges(NEIGHBOR, WEIGHT, symmetrize)
+    pair, weight = undirected_edges(*EDGES, 3, symmetrize)
     assert pair.tolist() == pairs
     assert weight.tolist() == weights

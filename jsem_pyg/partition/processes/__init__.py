@@ -3,11 +3,20 @@
 :func:`distribute` and :func:`load_part` give a process its :class:`DistributedGraph`. `rows.py`
 cuts the rows out of the whole graph, `routes.py` lists which rows travel to which rank, `matrix.py`
 multiplies, and `ranks.py` is the process group. `saved_parts.py` keeps the parts in a folder.
+:func:`distributed_knn_graph` (`knn.py`) makes the graph of points that lie in several processes.
 """
 
 from .distribute import distribute
 from .gradients import sum_gradients
 from .graph import DistributedGraph
+from .knn import distributed_knn_graph
 from .saved_parts import load_part, save_parts
 
-__all__ = ["DistributedGraph", "distribute", "load_part", "save_parts", "sum_gradients"]
+__all__ = [
+    "DistributedGraph",
+    "distribute",
+    "distributed_knn_graph",
+    "load_part",
+    "save_parts",
+    "sum_gradients",
+]
