@@ -41,13 +41,14 @@ from matplotlib import pyplot as plt
 GRAPHS = ("random", "preferential", "neighbours", "clustered", "small world", "roads", "blocks")
 POINTS = ("cells", "mixture", "views", "curve")
 LEVELS = (10, 25, 35, 45)  # % of the edges that the target loses
+KNOWN_LEVELS = (10, 30, 60, 85)  # the same, if more than edges is known; the source loses less
 REAL = ("ca-netscience", "bio-celegans", "inf-euroroad")
 
 
 class Sample(NamedTuple):
     """One pair that has been aligned."""
 
-    model: str  # "graphs" or "points"
+    model: str  # "graphs", "known" or "points"
     case: str
     is_related: bool
     evidence: np.ndarray  # [N, F]
@@ -61,7 +62,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first", type=int, help="seed; 0 to fit, 100 otherwise")
     parser.add_argument("--nodes", type=int, nargs=2, default=(60, 200), help="range")
-    parser.add_argument("--models", nargs="+", default=["graphs", "points"])
+    parser.add_argument("--models", nargs="+", default=["graphs", "known", "points"])
     parser.add_argument("--data", type=Path, help="folder of real graphs")
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
@@ -115,6 +116,63 @@ def matched(name: str, case: Case) -> Sample:
     found = edges.evidence(case.source, case.target, partner)
     is_related = bool((case.truth >= 0).any())
     return Sample("graphs", name, is_related, found, plan.confidence.numpy(), partner == case.truth)
+
+
+def known_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
+    """Pairs of graphs with known pairs, of which some are wrong, features, or both."""
+    for kind in GRAPHS:
+        rng = np.random.default_rng([seed, GRAPHS.index(kind), 1])
+        size = int(rng.integers(*nodes))
+        whole, name = graph(kind, size, seed), rng.permutation(size)
+        for level in (*KNOWN_LEVELS, None):
+            source = _cut(whole, rng.choice([0, 0.1, 0.3]), rng)
+            other = graph(kind, size, seed + 1000) if level is None else whole
+            target = name[other if level is None else _cut(whole, level / 100, rng)]
+            truth = np.full(size, -1) if level is None else name
+            count = max(2, int(size * rng.choice([0.02, 0.05, 0.1, 0.3])))
+            pairs = np.stack([rng.permutation(size)[:count]] * 2)
+            pairs[1] = name[pairs[1]]
+            if rng.random() < 0.3:
+                wrong = max(2, count // 10)
+                pairs[1, :wrong] = np.roll(pairs[1, :wrong], 1)
+            x = rng.standard_normal((size, 8))
+            y = np.empty_like(x)
+            y[name] = x if level else rng.standard_normal(x.shape)
+            y += rng.uniform(0.3, 3) * rng.standard_normal(y.shape)
+            given = rng.integers(3)
+            yield known_matched(
+                kind,
+                Case(_matrix(source, size), _matrix(target, size), truth),
+                pairs if given != 1 else None,
+                (x, y) if given else None,
+            )
+
+
+def known_matched(
+    name: str,
+    case: Case,
+    pairs: np.ndarray | None,
+    features: tuple[np.ndarray, np.ndarray] | None,
+) -> Sample:
+    costs = []
+    for each in (case.source, case.target):
+        edge_index = torch.from_numpy(np.stack(each.tocoo().coords).astype(np.int64))
+        costs.append(AdjacencyCost(edge_index, num_nodes=each.shape[0]))
+    known = None if pairs is None else torch.from_numpy(pairs)
+    plan = match_graphs(*costs, known_pairs=known, features=features)
+    partner = plan.argmax().numpy()
+    row, _, mass = plan.scores.largest(1)
+    belief = np.zeros(len(partner))
+    belief[row.numpy()] = 2 ** mass.double().numpy() * min(plan.shape)
+    of_known = plan.confidence_model.args[-1]
+    by_edges = edges.edge_confidence(case.source, case.target, partner)
+    found = edges.belief_evidence(belief, of_known, by_edges)
+    rest = np.ones(len(partner), bool)
+    rest[[] if pairs is None else pairs[0]] = False
+    is_right = partner == case.truth
+    is_related = bool((case.truth >= 0).any())
+    confidence = plan.confidence.numpy()
+    return Sample("known", name, is_related, found[rest], confidence[rest], is_right[rest])
 
 
 def points(kind: str, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -186,7 +244,8 @@ def table(samples: list[Sample]) -> pd.DataFrame:
         right = np.concatenate([each.is_right for each in own])
         rows.append(
             {
-                "case": f"{key[1]}{'' if key[2] else ', unrelated'}",
+                "case": f"{key[1]}{', ' + key[0] if key[0] == 'known' else ''}"
+                f"{'' if key[2] else ', unrelated'}",
                 "pairs": len(own),
                 "right": right.mean(),
                 "confidence": sure.mean(),
@@ -227,7 +286,9 @@ PAGE = """# How much to believe an alignment
 Written by `examples/benchmarks/alignment_confidence.py`. `plan.confidence` estimates for each point
 the probability that its partner is right: of graphs, the true one; of points, one of the tenth of
 all that is nearest to it. The models were fitted to other seeds than those of this page{real}.
-Unrelated: both sides have nothing to do with each other, and every partner is wrong.
+"known" means pairs of graphs with known pairs, some of them wrong, features with noise, or both,
+without the nodes of known pairs. Unrelated: both sides have nothing to do with each other, and
+every partner is wrong.
 Calibration error: mean difference of confidence and share right, in ten bins.
 
 ![Share right over confidence](alignment_confidence.png)
@@ -242,6 +303,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     for seed in range(first, first + args.seeds):
         if "graphs" in args.models:
             samples += graph_samples(seed, args.nodes)
+        if "known" in args.models:
+            samples += known_samples(seed, args.nodes)
         if "points" in args.models:
             samples += point_samples(seed, args.nodes)
     if args.fit:

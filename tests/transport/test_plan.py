@@ -9,9 +9,9 @@ from jsem_pyg.transport import HeatCost, Plan, gromov_wasserstein, gw_distance
 from jsem_pyg.transport.plan import plan as plan_module
 from jsem_pyg.transport.plan import scores as scores_module
 from jsem_pyg.transport.plan.scores import (
-    AssignmentScores,
     DenseScores,
     FactoredScores,
+    SparseScores,
     average,
 )
 
@@ -150,10 +150,10 @@ def test_large_plans_are_not_stored(monkeypatch):
         Plan(factored(), 1.0).dense()
 
 
-def test_an_assignment_answers_as_its_table_does():
-    partner = torch.tensor([2, -1, 0])
-    scores = AssignmentScores(partner, torch.tensor([-1.0, -torch.inf, -2.0]), num_targets=4)
-    table = torch.tensor([[0, 0, 0.5, 0], [0, 0, 0, 0], [0.25, 0, 0, 0]])
+def test_a_sparse_plan_answers_as_its_table_does():
+    row, column = torch.tensor([[0, 0, 2], [2, 1, 0]])
+    scores = SparseScores(row, column, torch.tensor([-1.0, -3.0, -2.0]), (3, 4))
+    table = torch.tensor([[0, 0.125, 0.5, 0], [0, 0, 0, 0], [0.25, 0, 0, 0]])
     for plan, dense in (
         (Plan(scores, 0.0), Plan(DenseScores(table.log2()), 0.0)),
         (Plan(scores, 0.0).transposed(), Plan(DenseScores(table.T.log2()), 0.0)),

@@ -13,4 +13,8 @@ and returns the `kept` largest of every row, largest first:
 - candidate [N, c] int32 and bonus [N, c] float32: what else is added, of distinct columns a row;
 - returned: columns [N, kept] int32, -1 if a row has fewer, and scores [N, kept] float32, -inf
   there. The order of equal scores is not fixed.
+
+and a function ``top_products(left, right, offset, kept)``, which finds the `kept` largest of every
+row of ``left @ right + offset``, of the entries that the product has: left [N, P] and right [P, K]
+CSR arrays, float32, offset [K] float32, -inf for columns that do not count; returned as above.
 """

@@ -48,6 +48,17 @@ def neighbor_scores(
     return columns, values
 
 
+def top_products(
+    left: csr_array, right: csr_array, offset: Array, kept: int
+) -> tuple[Array, Array]:
+    """Find the largest entries of a product's rows; see the package."""
+    columns = np.full((left.shape[0], kept), -1, np.int32)
+    values = np.full((left.shape[0], kept), -np.inf, np.float32)
+    factors = left.indices, left.data, right.indptr, right.indices, right.data
+    run_on_rows(_products, left.indptr, *factors, offset, columns, values, threads_from=_SERIAL)
+    return columns, values
+
+
 @compiled(nogil=True)
 def _moved(
     target_rowptr: Array, target_col: Array, target_weight: Array, column: Array, mass: Array
@@ -162,6 +173,36 @@ def _rows(
                 seen[j], score[j], found[count] = i, 0, j
                 count += 1
             score[j] += bonus[i, place]
+        _keep_largest(score, found[:count], columns[i], values[i])
+
+
+@compiled(nogil=True)
+def _products(
+    rowptr: Array,
+    col: Array,
+    factor: Array,
+    right_rowptr: Array,
+    right_col: Array,
+    right_factor: Array,
+    offset: Array,
+    columns: Array,
+    values: Array,
+    first: int,
+    last: int,
+) -> None:
+    size = offset.size
+    score, seen = np.zeros(size, np.float32), np.full(size, -1, np.int32)
+    found = np.empty(size, np.int32)
+    for i in range(first, last):
+        count = 0
+        for slot in range(rowptr[i], rowptr[i + 1]):
+            k = col[slot]
+            for side in range(right_rowptr[k], right_rowptr[k + 1]):
+                j = right_col[side]
+                if seen[j] != i:
+                    seen[j], score[j], found[count] = i, offset[j], j
+                    count += 1
+                score[j] += factor[slot] * right_factor[side]
         _keep_largest(score, found[:count], columns[i], values[i])
 
 

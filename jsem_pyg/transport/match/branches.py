@@ -41,10 +41,14 @@ def is_sparse(source: csr_array, target: csr_array) -> bool:
     )
 
 
-def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
-    """Estimate probabilities [N, N] of pairs, a few for a node, with sums of at most one."""
+def likely_pairs(source: csr_array, target: csr_array, known: Array | None = None) -> csr_array:
+    """Estimate probabilities [N, N] of pairs, a few for a node, with sums of at most one.
+
+    Pairs that are `known` [2, M] are certain.
+    """
     from ...kernels.branches.numba_cpu import compare, sweep  # numba loads slowly
 
+    known = np.empty((2, 0), np.int64) if known is None else known
     sides = read_neighbours(source), read_neighbours(target)
     rates = _rates(*sides)
     size = source.shape[0]
@@ -56,23 +60,33 @@ def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
     node = np.arange(size)
     rows, columns = next(closest), next(closest)
     key = (node[:, None] * size + rows).reshape(-1), (columns * size + node).reshape(-1)
-    found = np.unique(np.concatenate(key))
+    found = _possible(np.unique(np.concatenate(key)), known, size)
     pairs = _pairs(sides, found)
     message: Array = np.ones(pairs.offset[-1], np.float32)
     odds: Array = np.ones(len(found))
+    odds[np.searchsorted(found, known[0] * size + known[1])] = size / _DOUBT
     for step in range(1, SCHEDULE.rounds + 1):
         score, message = sweep(*sides, pairs, message, odds, rates)
         if step < SCHEDULE.alone:
             odds = score
+            odds[np.searchsorted(found, known[0] * size + known[1])] = size / _DOUBT
             continue
         likely = _balanced(csr_array((score, pairs.node, pairs.indptr), (size, size)))
         odds = _odds(likely.data, size)
         if step % SCHEDULE.dropped_every == 0 and step < SCHEDULE.rounds:
-            kept = _kept(source, target, likely, found)
+            kept = _possible(_kept(source, target, likely, found), known, size)
             before, old = pairs, found
             pairs, found = _pairs(sides, kept), kept
             message, odds = _carried(before, old, pairs, found, message, odds)
     return likely
+
+
+def _possible(key: Array, known: Array, size: int) -> Array:
+    """Leave out pairs of which one node has another, known partner; and join the known pairs."""
+    is_known = [np.isin(np.arange(size), each) for each in known]
+    row, column = np.divmod(key, size)
+    key = key[~is_known[0][row] & ~is_known[1][column]]
+    return np.union1d(key, known[0] * size + known[1])
 
 
 def _competing(scores: Tensor, steps: int = 20) -> Tensor:

@@ -1,4 +1,4 @@
-"""Two graphs, matched by their edges alone: which nodes correspond."""
+"""Two graphs, matched by their edges and by what else is known: which nodes correspond."""
 
 from functools import partial
 from typing import Any
@@ -9,23 +9,36 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..._checks import as_argument, check_nonnegative_int, check_positive_int
+from ..._checks import as_argument, check_nonnegative, check_nonnegative_int, check_positive_int
 from ..._precision import without_autocast
 from ..costs.adjacency import AdjacencyCost
 from ..costs.cost import check_cost_range
 from ..plan.plan import Plan, Step
-from ..plan.scores import AssignmentScores
-from .assignment import matched_difference
-from .confidence import edge_confidence
+from ..plan.scores import SparseScores
+from .assignment import matched_difference, sparse_rows
+from .confidence import belief_confidence, edge_confidence
 from .isomorphism import find_isomorphism
-from .search import Found, search_assignment
+from .knowledge import Knowledge, match_by_knowledge, read_knowledge
+from .search import search_assignment
 
 Array = NDArray[Any]
 
 
 @without_autocast
-def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0) -> Plan:
-    r"""Match the nodes of two graphs one to one, by their edges alone.
+def match_graphs(
+    source: Any,
+    target: Any,
+    *,
+    known_pairs: Tensor | None = None,
+    features: tuple[Any, Any] | None = None,
+    edge_type: tuple[Tensor, Tensor] | None = None,
+    feature_weight: float = 1.0,
+    max_iter: int = 200,
+    seed: int = 0,
+) -> Plan:
+    r"""Match the nodes of two graphs, by their edges and by what else is known.
+
+    By edges alone, nodes are matched one to one:
 
     .. math::
         \min_m \sum_{ik} |A_{ik} - B_{m_i m_k}|^2
@@ -46,18 +59,31 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     alone. Of more than 2^30 pairs of nodes, the candidates are the answer; a message at level INFO
     says so. `plan.history` names the stages.
 
+    With known pairs, features or types of edges, the plan has probabilities of partners
+    (:mod:`jsem_pyg.transport.match.beliefs`): `plan.argmax()` is the likeliest partner, which two
+    nodes may share, and `plan.topk(k)` has the k likeliest. Known pairs keep all their mass. How
+    much features count is learned from the partners that edges suggest; `plan.history` has it in
+    bits a node. Weights of edges do not count there.
+
     Deterministic, and computed on the CPU. No gradient flows through it.
 
     Args:
         source: the graph of N nodes: an :class:`~jsem_pyg.transport.AdjacencyCost`, a PyG `Data`,
             or what else the former takes.
         target: the graph of K nodes, likewise.
+        known_pairs: [2, M] pairs of a source and a target node that are known to correspond, each
+            node at most once.
+        features: [N, d] and [K, d] in one space, tensors, arrays, or SciPy sparse matrices such as
+            a TfidfVectorizer's. Squared distances count, by their ranks. Take logarithms of counts.
+        edge_type: [E] and [E'] integers, the types of both sides' edges, which are edge_index
+            [2, E] or Data. Edges of one type are compared with edges of this type.
+        feature_weight: what the features' logarithmic likelihood ratio is multiplied by.
         max_iter: the most steps between candidates, and the most annealings of an assignment, as
             long as they find a better one.
         seed: of the search for candidates.
 
     Returns:
-        The plan that sends the same mass from every node to its partner, `plan.argmax()`. Its cost
+        The plan that sends the same mass from every node to its partners. Its cost
         is :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}`: a local optimum, not always the
         best. If nodes look alike, their order decides which one is found.
 
@@ -76,31 +102,76 @@ def match_graphs(source: Any, target: Any, *, max_iter: int = 200, seed: int = 0
     """
     check_positive_int("max_iter", max_iter)
     check_nonnegative_int("seed", seed)
+    check_nonnegative("feature_weight", feature_weight)
     costs = _read_cost("source", source), _read_cost("target", target)
+    knowledge = read_knowledge(
+        known_pairs, features, feature_weight, edge_type, (source, target), costs
+    )
     matrices = costs[0].scipy(), costs[1].scipy()
     unit = max((float(each.data.max()) for each in matrices if each.nnz), default=1.0)
     first, second = (each / unit for each in matrices)
-    renamed = find_isomorphism(first, second)
-    if renamed is not None:
-        found = Found(renamed, [("isomorphism", renamed)])
-    else:
-        found = search_assignment(first, second, max_iter, int(seed))
-    count = min(first.shape[0], second.shape[0])
-
-    def cost_of(partner: Array) -> float:
-        return matched_difference(*matrices, partner) / count**2
-
-    history = [Step(name, 0.0, cost_of(partner), 0.0, 1.0) for name, partner in found.stages]
-    device = costs[0].device
+    stages, of_known = _search(first, second, knowledge, max_iter, int(seed))
+    shares = stages[-1][1]
+    mass = 1 / max(1, min(shares.shape))
+    history = [Step(name, 0.0, _cost(*matrices, each * mass), 0.0, 1.0) for name, each in stages]
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
-    partner = torch.from_numpy(found.partner).to(device)
-    mass = torch.where(partner >= 0, -np.log2(count), -torch.inf).to(dtype)
     return Plan(
-        AssignmentScores(partner, mass, second.shape[0]),
-        cost_of(found.partner),
+        _scores(shares * mass, costs[0].weight.to(dtype)),
+        history[-1].cost,
         history=history,
-        confidence_model=partial(_confidence, first, second),
+        confidence_model=partial(_confidence, first, second, knowledge, of_known),
     )
+
+
+def _search(
+    source: csr_array, target: csr_array, knowledge: Knowledge | None, max_iter: int, seed: int
+) -> tuple[list[tuple[str, csr_array]], Array]:
+    """Find shares [N, K] of partners, stage by stage: the last one is the result.
+
+    And what known pairs [M] would have if they were not known.
+    """
+    of_known = np.empty(0)
+    is_plain = knowledge is None or (knowledge.features is None and knowledge.kinds is None)
+    renamed = find_isomorphism(source, target) if is_plain else None
+    if renamed is not None and (
+        knowledge is None or np.array_equal(renamed[knowledge.pairs[0]], knowledge.pairs[1])
+    ):
+        stages = [("isomorphism", renamed)]
+        of_known = np.ones(0 if knowledge is None else knowledge.pairs.shape[1])
+    elif knowledge is None:
+        stages = search_assignment(source, target, max_iter, seed).stages
+    else:
+        found, name = match_by_knowledge(source, target, knowledge, max_iter, seed)
+        return [(name, found.shares)], found.of_known
+    return [(name, _assigned(partner, target.shape[0])) for name, partner in stages], of_known
+
+
+def _assigned(partner: Array, num_targets: int) -> csr_array:
+    """Make the matrix [N, K] of partners [N], -1 for none."""
+    return sparse_rows(partner[:, None], np.ones((len(partner), 1)), num_targets)
+
+
+def _cost(source: csr_array, target: csr_array, mass: csr_array) -> float:
+    """Sum |A_ik - B_jl|^2 T_ij T_kl; without rounding for one partner a node."""
+    if np.all(np.diff(mass.indptr) <= 1) and len(np.unique(mass.data)) == 1:
+        partner = np.full(mass.shape[0], -1)
+        partner[np.diff(mass.indptr) > 0] = mass.indices
+        return matched_difference(source, target, partner) * float(mass.data[0]) ** 2
+    rows, columns = mass.sum(1), mass.sum(0)
+    both = float(((source @ mass) * (mass @ target)).sum())
+    squares = rows @ (source.power(2) @ rows) + columns @ (target.power(2) @ columns)
+    return max(0.0, float(squares) - 2 * both)
+
+
+def _scores(mass: csr_array, like: Tensor) -> SparseScores:
+    """Sort masses by rows, the largest first, as their logarithms."""
+    entries = mass.tocoo()
+    row, column = entries.coords
+    order = np.lexsort((column, -entries.data, row))
+    places = (torch.from_numpy(each[order].astype(np.int64)) for each in (row, column))
+    row, column = (each.to(like.device) for each in places)
+    log = torch.from_numpy(np.log2(entries.data[order].astype(np.float64)))
+    return SparseScores(row, column, log.to(like), mass.shape)
 
 
 def _read_cost(name: str, value: Any) -> AdjacencyCost:
@@ -110,6 +181,19 @@ def _read_cost(name: str, value: Any) -> AdjacencyCost:
     return cost
 
 
-def _confidence(source: csr_array, target: csr_array, plan: Plan) -> Tensor:
+def _confidence(
+    source: csr_array,
+    target: csr_array,
+    knowledge: Knowledge | None,
+    of_known: Array,
+    plan: Plan,
+) -> Tensor:
     found = edge_confidence(source, target, plan.argmax().cpu().numpy())
+    if knowledge is not None:
+        best = plan.topk(1)
+        belief = np.zeros(len(found))
+        mass = best.values().cpu().double().numpy()
+        belief[best.indices()[0].cpu().numpy()] = mass * min(plan.shape)
+        belief[knowledge.pairs[0]] = of_known
+        found = belief_confidence(belief, of_known, found)
     return torch.from_numpy(found).to(plan.scores.like)

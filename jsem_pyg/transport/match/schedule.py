@@ -71,7 +71,23 @@ class Schedule:
     likely: float = 0.3  # the probability of a pair whose neighbours come back
     missing: float = 0.05  # chance of a missing edge, besides those that the numbers show
 
+    # Beliefs from known pairs and features.
+    prior_kept: float = 0.7  # share of the edges of the smaller graph that the other one has
+    prior_edges: float = 2.0  # edges that this counts as
+    most_kept: float = 0.98
+    belief_steps: int = 16
+    belief_cold: float = 0.7  # what evidence counts, since that of neighbours is not independent
+    belief_damping: float = 0.2  # share of the step before
+    least_belief: float = 1e-4
+    least_believed: int = 1 << 17  # pairs of nodes in all, at least
+    few_known: float = 0.03  # share of nodes below which edges alone are searched, too
+    random_pairs: int = 1 << 18  # whose distances are compared
+    distance_steps: int = 16
+    prior_pairs: float = 10.0  # pairs that features which say nothing count as
+    least_learned: float = 0.01  # probability of a pair from which the ratio is learned
+
     # Confidence.
+    few_pairs: float = 10.0  # known pairs that say as much about the sides as their edges do
     splits: int = 3  # into nodes that are kept, and nodes to predict
 
 

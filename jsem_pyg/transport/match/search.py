@@ -89,7 +89,7 @@ class _Search:
                 best = self._cross("both profiles", best, make_task(*self.sides, both, self.seed))
         is_branched = self.num_pairs <= SCHEDULE.most_branched and is_sparse(*self.sides)
         if self._misses(best, SCHEDULE.copy) and is_branched:
-            likely = likely_pairs(*_padded(*self.sides))[: self._sizes()[0]]
+            likely = likely_pairs(*padded(*self.sides))[: self._sizes()[0]]
             alike = best_assignment(self.task, likely, best.partner)
             best = best_parts(self.task, best, self._improve("branches", alike))
         if self._misses(best, SCHEDULE.copy):
@@ -165,7 +165,7 @@ def _relaxed(task: Task) -> Assignment:
     """
     from scipy.optimize import quadratic_assignment  # slow to import
 
-    sides = (each.toarray().astype(float) for each in _padded(*task[:2]))
+    sides = (each.toarray().astype(float) for each in padded(*task[:2]))
     found = quadratic_assignment(*sides, method="faq", options={"maximize": True})
     partner = found.col_ind[: task.source.shape[0]]
     return swap(task, Assignment(partner, kept_weight(task, partner)))
@@ -178,7 +178,7 @@ def _inverse(partner: Array, size: int) -> Array:
     return inverse
 
 
-def _padded(source: csr_array, target: csr_array) -> tuple[csr_array, csr_array]:
+def padded(source: csr_array, target: csr_array) -> tuple[csr_array, csr_array]:
     """Bring graphs to one size: nodes without edges join the smaller one."""
     size = max(source.shape[0], target.shape[0])
     entries = (each.tocoo() for each in (source, target))

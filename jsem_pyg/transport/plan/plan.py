@@ -11,7 +11,7 @@ from torch import Tensor
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
 from ..._precision import without_autocast
 from ...kernels.csr import quiet_sparse_tensors
-from .scores import AssignmentScores, Scores, average, row_blocks, row_sums
+from .scores import Scores, SparseScores, average, row_blocks, row_sums
 
 _DENSE_LIMIT = 1 << 28  # numbers of `Plan.dense`, at most: a gigabyte of float32
 
@@ -62,8 +62,8 @@ class Plan:
 
     def argmax(self) -> Tensor:
         """Find the target point that gets most of a source point: [N] int64, -1 without mass."""
-        if isinstance(self.scores, AssignmentScores):
-            return self.scores.partner
+        if isinstance(self.scores, SparseScores):
+            return self.scores.best()
         best = [_best(block) for _, block in row_blocks(self.scores)]
         return torch.cat(best) if best else self.scores.like.new_zeros(0, dtype=torch.int64)
 
@@ -78,9 +78,9 @@ class Plan:
         """
         check_positive_int("k", k)
         kept = min(k, self.shape[1])
-        if isinstance(self.scores, AssignmentScores):
-            index = torch.stack(self.scores.pairs())
-            return self._sparse(index, self.scores.mass[index[0]].exp2())
+        if isinstance(self.scores, SparseScores):
+            row, column, mass = self.scores.largest(kept)
+            return self._sparse(torch.stack([row, column]), mass.exp2())
         parts = []
         for rows, block in row_blocks(self.scores):
             value, column = block.topk(kept, dim=1)
@@ -139,9 +139,9 @@ class Plan:
         One for a point that goes to a single other, K for one that goes everywhere, and zero for
         one without mass.
         """
-        if isinstance(self.scores, AssignmentScores):
-            return self._cast((self.scores.partner >= 0).to(self.scores.like))
         share = self.scores.shares(self.scores.like.dtype)
+        if isinstance(share, SparseScores):
+            return self._cast(torch.where(share.best() >= 0, share.entropies().exp(), 0))
         parts = [_perplexity(block) for _, block in row_blocks(share)]
         return self._cast(torch.cat(parts) if parts else self.scores.like.new_zeros(0))
 
@@ -151,12 +151,13 @@ class Plan:
         """Estimate the probability [N] that the partner, :meth:`argmax`, is right.
 
         Of :func:`match_graphs` it is the probability of the true partner; nodes with the same
-        neighbours share it. Of :func:`gromov_wasserstein` it is the probability that the partner is
-        among the tenth of all target points that is nearest to the true one; features and known
-        pairs do not count. Zero without mass. Both are fitted to simulated pairs, some with
-        nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
-        the sides do not correspond, or that their costs do not show how. Computed when it is first
-        read; that takes as long as a small alignment.
+        neighbours share it. A known pair has the confidence that it would have if it were not
+        known: a low one points to a wrong pair. Of :func:`gromov_wasserstein` it is the probability
+        that the partner is among the tenth of all target points that is nearest to the true one;
+        features and known pairs do not count there. Zero without mass. All are fitted to simulated
+        pairs, some with nothing in common (`examples/benchmarks/alignment_confidence.py`): a low
+        mean says that the sides do not correspond, or that their costs do not show how. Computed
+        when it is first read; that takes as long as a small alignment.
 
         Raises:
             ValueError: if the plan comes from another solver.

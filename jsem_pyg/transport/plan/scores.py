@@ -1,4 +1,4 @@
-"""Scores of a plan, log2 T: products of short vectors, a table, or one partner for each node.
+"""Scores of a plan, log2 T: products of short vectors, a table, or a few pairs.
 
 Sums over a plan of short vectors are passes of :mod:`~jsem_pyg.kernels.sinkhorn`. Other quantities
 come from blocks of rows of log2 T, of at most :data:`BLOCK` numbers.
@@ -144,17 +144,13 @@ class DenseScores(NamedTuple):
         return DenseScores(torch.where(total > -torch.inf, table - total, -torch.inf))
 
 
-class AssignmentScores(NamedTuple):
-    """log2 T of a plan that sends all mass of a source point to one partner of its own."""
+class SparseScores(NamedTuple):
+    """log2 T of a few pairs, sorted by rows, the largest first; no other pair has mass."""
 
-    partner: Tensor  # [N] int64 the target point of each source point; -1: it has no mass
-    mass: Tensor  # [N] log2 of the mass that goes there
-    num_targets: int  # K
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """N and K."""
-        return self.partner.numel(), self.num_targets
+    row: Tensor  # [M] int64
+    column: Tensor  # [M] int64
+    mass: Tensor  # [M] log2 of the mass of each pair
+    shape: tuple[int, int]  # N and K
 
     @property
     def like(self) -> Tensor:
@@ -163,39 +159,50 @@ class AssignmentScores(NamedTuple):
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Compute the rows from `start` up to `stop`: [R, K]."""
-        partner = self.partner[start:stop]
-        block = self.mass.new_full((partner.numel(), self.num_targets), -torch.inf)
-        row = torch.nonzero(partner >= 0)[:, 0]
-        block[row, partner[row]] = self.mass[start:stop][row]
+        block = self.mass.new_full((stop - start, self.shape[1]), -torch.inf)
+        first, last = torch.searchsorted(self.row, self.row.new_tensor([start, stop])).tolist()
+        inside = slice(first, last)
+        block[self.row[inside] - start, self.column[inside]] = self.mass[inside]
         return block
 
-    def pairs(self) -> tuple[Tensor, Tensor]:
-        """Find the nodes with mass [M] and their partners [M]."""
-        row = torch.nonzero(self.partner >= 0)[:, 0]
-        return row, self.partner[row]
+    def largest(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Find the k largest of every row: rows, columns and masses [M]."""
+        count = torch.bincount(self.row, minlength=self.shape[0])
+        place = torch.arange(self.row.numel(), device=self.row.device)
+        chosen = place - (count.cumsum(0) - count)[self.row] < k
+        return self.row[chosen], self.column[chosen], self.mass[chosen]
 
-    def transposed(self) -> "AssignmentScores":
+    def best(self) -> Tensor:
+        """Find the largest of every row: [N], -1 for a row without mass."""
+        row, column, _ = self.largest(1)
+        return self.row.new_full((self.shape[0],), -1).index_copy(0, row, column)
+
+    def transposed(self) -> "SparseScores":
         """Turn the plan round, from the target to the source."""
-        source, target = self.pairs()
-        partner = self.partner.new_full((self.num_targets,), -1)
-        partner[target] = source
-        mass = self.mass.new_full((self.num_targets,), -torch.inf)
-        mass[target] = self.mass[source]
-        return AssignmentScores(partner, mass, self.partner.numel())
+        order = self.mass.argsort(descending=True, stable=True)
+        order = order[self.column[order].argsort(stable=True)]
+        turned = self.column[order], self.row[order], self.mass[order]
+        return SparseScores(*turned, self.shape[::-1])
 
     def column_sums(self) -> Tensor:
         """Compute T^T 1 [K], in float64."""
-        return self.transposed().mass.double().exp2()
+        sums = self.mass.new_zeros(self.shape[1], dtype=torch.float64)
+        return sums.index_add(0, self.column, self.mass.double().exp2())
 
     def product(self, y: Tensor) -> Tensor:
         """Compute T y [N, D] of y [K, D]."""
-        source, target = self.pairs()
-        sent = self.mass[source].exp2().to(y)[:, None] * y[target]
-        return y.new_zeros(self.shape[0], y.size(1)).index_copy_(0, source, sent)
+        sent = self.mass.exp2().to(y)[:, None] * y[self.column]
+        return y.new_zeros(self.shape[0], y.size(1)).index_add(0, self.row, sent)
 
-    def shares(self, dtype: torch.dtype) -> "AssignmentScores":
+    def entropies(self) -> Tensor:
+        """Compute the entropies [N] of rows, zero without mass."""
+        terms = torch.special.entr(self.mass.exp2())
+        return self.mass.new_zeros(self.shape[0]).index_add(0, self.row, terms)
+
+    def shares(self, dtype: torch.dtype) -> "SparseScores":
         """Scale rows to sums of one, in a type."""
-        return self._replace(mass=torch.where(self.partner >= 0, 0, self.mass).to(dtype))
+        total = self.transposed().column_sums().log2()
+        return self._replace(mass=(self.mass - total[self.row]).to(dtype))
 
 
 def row_sums(scores: Scores) -> Tensor:

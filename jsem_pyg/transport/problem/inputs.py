@@ -1,6 +1,6 @@
 """The sides of a problem, features and known pairs, checked."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +16,14 @@ from ..._checks import (
 )
 from ..costs import ColumnCost, Factor, FeatureCost, HeatCost
 from ..costs.graph_input import data_points
+
+
+class Sized(Protocol):
+    """A side with a number of points."""
+
+    @property
+    def num_points(self) -> int:
+        """Count the points."""
 
 
 def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
@@ -87,7 +95,7 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
     return first_features, second_features
 
 
-def read_known_pairs(pairs: Any, first: Factor, second: Factor) -> Tensor:
+def read_known_pairs(pairs: Any, first: Sized, second: Sized) -> Tensor:
     """Check pairs [2, M], a source and a target point in each column; as int64."""
     check_integers("known_pairs", pairs)
     if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.size(1) == 0:

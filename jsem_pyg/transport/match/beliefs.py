@@ -1,0 +1,181 @@
+r"""Probabilities of partners, from known pairs, features, and edges of one or several kinds.
+
+Known pairs say something about their neighbours, these about theirs, and so on. With probabilities
+T of pairs, the partner of l is a neighbour of i with probability :math:`q_{il} = \sum_k A_{ik}
+T_{kl}`. If i and j are partners, that is so for the neighbours l of j, as far as the source has the
+target's edges. So the pair (i, j) gets, for each neighbour l of j, the logarithm of
+
+.. math::
+    \frac{s \sum_k A_{ik} T_{kl} / p_{ik} + (1 - s) (c_l - q_{il}) + 1 - c_l}{1 - s' q_{il}}
+
+with s the share of the target's edges that the source has, s' the reverse, and :math:`p_{ik}` the
+chance of an edge. Nothing is known about a node l without likely partners: :math:`c_l = \sum_k
+T_{kl}` counts them. Both directions are averaged, by s and s'. Kinds of edges add up, and so does
+the likelihood ratio of features. Scores become probabilities that sum to one for every node.
+
+Source: mean-field inference of the posterior of two correlated graphs, whose message-passing form
+is in Piccioli, Semerjian, Sicuro and Zdeborová, "Aligning random graphs with a sub-tree similarity
+message-passing algorithm", Journal of Statistical Mechanics, 2022.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array, hstack, vstack
+
+from .assignment import sparse_rows
+from .likelihood import FeatureLikelihood
+from .schedule import SCHEDULE
+from .soft import Soft
+
+Array = NDArray[Any]
+
+_TINY = 1e-30
+
+
+class Layer(NamedTuple):
+    """Edges of one kind, of both graphs."""
+
+    source: csr_array  # [N, N] ones, symmetric
+    target: csr_array  # [K, K]
+    kept: tuple[float, float]  # shares of the target's edges that the source has, and the reverse
+
+
+def make_layer(source: csr_array, target: csr_array, known: Array) -> Layer:
+    """Estimate from edges between known pairs [2, M] which share of edges both graphs have.
+
+    With few of them it is near the prior: 0.7 of the edges of the graph that has fewer.
+    """
+    first, second = (
+        csr_array((np.ones(each.nnz, np.float32), each.indices, each.indptr), each.shape)
+        for each in (source, target)
+    )
+    parts = first[known[0]][:, known[0]], second[known[1]][:, known[1]]
+    both, edges = float((parts[0] * parts[1]).sum()), (second.nnz, first.nnz)
+    seen = parts[1].nnz, parts[0].nnz
+    count = SCHEDULE.prior_edges
+    shares = []
+    for side in (0, 1):
+        prior = SCHEDULE.prior_kept * min(1.0, edges[1 - side] / max(1, edges[side]))
+        shares.append(min((both + count * prior) / (seen[side] + count), SCHEDULE.most_kept))
+    return Layer(first, second, (shares[0], shares[1]))
+
+
+class Beliefs(NamedTuple):
+    """Probabilities of partners."""
+
+    shares: csr_array  # [N, K] a few for a node, that sum to one or less
+    of_known: Array  # [M] of known pairs: what they would have if they were not known
+
+
+def find_beliefs(
+    layers: list[Layer],
+    known: Array,
+    start: csr_array,
+    features: FeatureLikelihood | None = None,
+) -> Beliefs:
+    """Find probabilities of partners.
+
+    Args:
+        layers: edges, kind by kind; N is not larger than K.
+        known: [2, M] pairs, which keep a probability of one.
+        start: [N, K] first probabilities.
+        features: what features say; they learn how much from what the edges say.
+    """
+    shape = start.shape
+    fixed = csr_array((np.ones(known.shape[1], np.float32), tuple(known)), shape)
+    kept = max(SCHEDULE.partners, SCHEDULE.least_believed // max(1, shape[0]))
+    beliefs = with_known(start, fixed)
+    if not layers:
+        return Beliefs(beliefs, (start * fixed).sum(1)[known[0]])
+    for _ in range(SCHEDULE.belief_steps):
+        found, offset = _edge_scores(layers, beliefs, fixed, kept)
+        if features is not None:
+            features.learn(from_scores(*found, shape[1]))
+            found = features.joined(*found, offset)
+        damping = np.float32(SCHEDULE.belief_damping)
+        new = with_known(from_scores(*found, shape[1]), fixed)
+        beliefs = (damping * beliefs + (1 - damping) * new).tocsr()
+        beliefs.data[beliefs.data < SCHEDULE.least_belief] = 0
+        beliefs.eliminate_zeros()
+    found, offset = _edge_scores(layers, beliefs, csr_array(shape), kept)
+    found = found if features is None else features.joined(*found, offset)
+    alone = from_scores(*found, shape[1]) * fixed
+    return Beliefs(beliefs, alone.sum(1)[known[0]])
+
+
+def with_known(beliefs: csr_array, fixed: csr_array) -> csr_array:
+    """Replace the rows and columns of known nodes by their pairs."""
+    entries = beliefs.tocoo()
+    is_free = (fixed.sum(1) == 0)[entries.coords[0]] & (fixed.sum(0) == 0)[entries.coords[1]]
+    places = tuple(each[is_free] for each in entries.coords)
+    return csr_array((entries.data[is_free], places), beliefs.shape) + fixed
+
+
+def from_scores(column: Array, score: Array, num_targets: int) -> csr_array:
+    """Turn scores [N, m] of columns [N, m], -1 for none, into probabilities [N, K].
+
+    Sums of rows are one, and sums of columns one at most.
+    """
+    top = np.maximum(score.max(1, initial=-np.inf, keepdims=True), -1e30)
+    likely = np.exp(SCHEDULE.belief_cold * (score - top), dtype=np.float64)
+    matrix = sparse_rows(np.where(likely > 0, column, -1), likely, num_targets)
+    turned = matrix.T.tocsr()
+    right = np.ones(num_targets)
+    for _ in range(SCHEDULE.balancing):
+        left = 1 / np.maximum(matrix @ right, _TINY)
+        right = 1 / np.maximum(turned @ left, _TINY)
+    left = 1 / np.maximum(matrix @ right, _TINY)
+    row = np.repeat(np.arange(len(column)), np.diff(matrix.indptr))
+    matrix.data *= left[row] * right[matrix.indices]
+    matrix.data /= np.maximum(matrix.sum(0), 1)[matrix.indices]
+    return matrix.astype(np.float32)
+
+
+def _edge_scores(
+    layers: list[Layer], beliefs: csr_array, fixed: csr_array, kept: int
+) -> tuple[Soft, Array]:
+    """Score pairs by edges: the best of every row, and what all pairs of a column have."""
+    from ...kernels.candidates.numba_cpu import top_products  # numba loads slowly
+
+    turned = beliefs.T.tocsr()
+    certain = np.minimum(beliefs.sum(1), 1), np.minimum(beliefs.sum(0), 1)
+    offset = np.zeros(fixed.shape[1])
+    left, right = [], []
+    for source, target, (kept_target, kept_source) in layers:
+        share = kept_target / (kept_target + kept_source)
+        ratio, without = _evidence(source, beliefs, certain[1], kept_target, kept_source)
+        back, _ = _evidence(target, turned, certain[0], kept_source, kept_target)
+        offset += share * (target @ without)
+        left += [share * ratio, source]
+        right += [target, ((1 - share) * back).T]
+    offset[fixed.sum(0) > 0] = -np.inf
+    factors = (
+        stack(each, format="csr").astype(np.float32)
+        for stack, each in ((hstack, left), (vstack, right))
+    )
+    column, score = top_products(*factors, offset.astype(np.float32), kept)
+    is_known = (fixed.sum(1) > 0)[:, None]
+    return Soft(np.where(is_known | (score == -np.inf), -1, column), score), offset
+
+
+def _evidence(
+    edges: csr_array, beliefs: csr_array, certain: Array, kept: float, kept_back: float
+) -> tuple[csr_array, Array]:
+    """Compute logarithms [N, K] of the ratio, less what they are without any edge [K]."""
+    degree = np.maximum(edges.sum(1), 1)
+    # The geometric mean of an even chance and of a chance by degrees.
+    rarity = (degree**-0.5).astype(np.float32)
+    chance = edges.nnz / (degree**0.5).sum() ** 2
+    near = (edges @ beliefs).tocsr()
+    rare = (edges @ (diags_array(rarity) @ beliefs)).tocsr()
+    for each in (near, rare):
+        each.sort_indices()
+    ratio = rare.data * np.repeat(rarity / chance, np.diff(near.indptr))
+    probability, known = np.minimum(near.data, 1), certain[near.indices]
+    missing = (1 - kept) * np.maximum(known - probability, 0) + 1 - known
+    without = np.log(1 - kept * certain)
+    value = np.log(kept * ratio + missing) - np.log(1 - kept_back * probability)
+    value -= without[near.indices]
+    return csr_array((value.astype(np.float32), near.indices, near.indptr), near.shape), without

@@ -1,0 +1,165 @@
+"""What people know of two graphs besides their edges: some partners, features, kinds of edges."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import check_finite, check_integers
+from ..costs.adjacency import AdjacencyCost
+from ..problem.inputs import read_known_pairs
+from .assignment import sparse_rows
+from .beliefs import Beliefs, find_beliefs, from_scores, make_layer
+from .branches import is_sparse, likely_pairs
+from .confidence import edge_confidence
+from .likelihood import FeatureLikelihood
+from .schedule import SCHEDULE
+from .search import padded, search_assignment
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Known pairs [2, M], features of both sides, and the edges of both sides kind by kind."""
+
+    pairs: Array
+    features: tuple[Any, Any] | None  # [N, d] and [K, d] float32, dense or CSR
+    feature_weight: float
+    kinds: list[tuple[csr_array, csr_array]] | None
+
+
+def read_knowledge(
+    known_pairs: Tensor | None,
+    features: tuple[Any, Any] | None,
+    feature_weight: float,
+    edge_type: tuple[Tensor, Tensor] | None,
+    sides: tuple[Any, Any],
+    costs: tuple[AdjacencyCost, AdjacencyCost],
+) -> Knowledge | None:
+    """Read and check arguments of :func:`.match_graphs`; None if nothing is given."""
+    if known_pairs is None and features is None and edge_type is None:
+        return None
+    pairs = np.empty((2, 0), np.int64)
+    if known_pairs is not None:
+        pairs = read_known_pairs(known_pairs, *costs).cpu().numpy()
+        for side, name in zip(pairs, ("source", "target"), strict=True):
+            node, count = np.unique(side, return_counts=True)
+            if (count > 1).any():
+                raise ValueError(
+                    f"Expected 'known_pairs' to have each node at most once (got {name} node "
+                    f"{node[count > 1][0]} {count.max()} times)."
+                )
+    if features is not None:
+        features = _read_features(features, costs)
+    kinds = None if edge_type is None else _read_kinds(edge_type, sides, costs)
+    return Knowledge(pairs, features, feature_weight, kinds)
+
+
+def match_by_knowledge(
+    source: csr_array, target: csr_array, knowledge: Knowledge, max_iter: int, seed: int
+) -> tuple[Beliefs, str]:
+    """Find probabilities [N, K] of partners, and how, in words.
+
+    If nodes have few neighbours, and only pairs are known, their branches are compared. Otherwise
+    beliefs start from features, if there are any, or from known pairs; and from edges alone if only
+    few pairs are known.
+    """
+    pairs, kinds = knowledge.pairs, knowledge.kinds or [(source, target)]
+    layers = [make_layer(*each, pairs) for each in kinds if all(side.nnz for side in each)]
+    if knowledge.features is not None:
+        features = FeatureLikelihood(*knowledge.features, seed, knowledge.feature_weight)
+        start = from_scores(*features.start(), target.shape[0])
+        found = find_beliefs(layers, pairs, start, features)
+        return found, f"beliefs, features {features.bits():.2f} bits"
+    shape = source.shape[0], target.shape[0]
+    is_single = knowledge.kinds is None
+    if is_single and is_sparse(source, target) and shape[0] * shape[1] <= SCHEDULE.most_branched:
+        likely = likely_pairs(*padded(source, target), pairs)[: shape[0]]
+        likely = likely[:, : shape[1]].tocsr()
+        has = np.diff(likely.indptr) > 0
+        partner = np.where(has, np.asarray(likely.argmax(axis=1)).reshape(-1), -1)
+        return Beliefs(likely, edge_confidence(source, target, partner)[pairs[0]]), "branches"
+    start, name = csr_array(shape, dtype=np.float32), "beliefs"
+    if pairs.shape[1] < SCHEDULE.few_known * min(shape):
+        partner = search_assignment(source, target, max_iter, seed).partner
+        chance = edge_confidence(source, target, partner).astype(np.float32)
+        start = sparse_rows(partner[:, None], chance[:, None], shape[1])
+        name = "beliefs, from edges alone"
+    return find_beliefs(layers, pairs, start), name
+
+
+def _read_features(features: Any, costs: tuple[AdjacencyCost, AdjacencyCost]) -> tuple[Any, Any]:
+    """Check features of both sides; as float32, without what all nodes share."""
+    if not isinstance(features, tuple | list) or len(features) != 2:
+        raise TypeError(
+            "Expected 'features' to be two tables [N, d] and [K, d], tensors, arrays or SciPy "
+            f"sparse (got {type(features).__name__})."
+        )
+    sides = []
+    for each, cost in zip(features, costs, strict=True):
+        if issparse(each):
+            table, values = csr_array(each).astype(np.float64), torch.from_numpy(each.tocoo().data)
+        else:
+            values = torch.as_tensor(each).detach().cpu()
+            table = values.double().numpy()
+        check_finite("features", values.double())
+        if table.ndim != 2 or table.shape[0] != cost.num_points or table.shape[1] == 0:
+            raise ValueError(
+                f"Expected 'features' to have a row for each of {cost.num_points} nodes and a "
+                f"column at least (got shape {list(table.shape)})."
+            )
+        sides.append(table)
+    first, second = sides
+    if first.shape[1] != second.shape[1] or issparse(first) != issparse(second):
+        raise ValueError(
+            "Expected both 'features' to have the same columns, both dense or both sparse (got "
+            f"{list(first.shape)} {type(first).__name__} and {list(second.shape)} "
+            f"{type(second).__name__})."
+        )
+    if not issparse(first):
+        centre = first.mean(0)
+        first, second = first - centre, second - centre
+    return first.astype(np.float32), second.astype(np.float32)
+
+
+def _read_kinds(
+    edge_type: Any, sides: tuple[Any, Any], costs: tuple[AdjacencyCost, AdjacencyCost]
+) -> list[tuple[csr_array, csr_array]]:
+    """Divide the edges of both sides by their types [E] and [E']."""
+    if not isinstance(edge_type, tuple | list) or len(edge_type) != 2:
+        raise TypeError(
+            "Expected 'edge_type' to be two tensors of integers, one for each side's edges (got "
+            f"{type(edge_type).__name__})."
+        )
+    given = []
+    for kind, side, name in zip(edge_type, sides, ("source", "target"), strict=True):
+        check_integers("edge_type", kind)
+        data = side if isinstance(side, Data) else Data(edge_index=side)
+        edges, weight = data.edge_index, data.edge_weight
+        if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.is_sparse:
+            raise TypeError(
+                f"Expected '{name}' to be edge_index [2, E], or a Data that has it, beside "
+                f"'edge_type' (got {type(side).__name__})."
+            )
+        if kind.shape != edges.shape[1:] or (kind.numel() and kind.min() < 0):
+            raise ValueError(
+                f"Expected 'edge_type' of the {name} to have a number >= 0 for each of "
+                f"{edges.size(1)} edges (got shape {list(kind.shape)})."
+            )
+        given.append((kind, edges, weight))
+    number = max((int(kind.max()) + 1 for kind, _, _ in given if kind.numel()), default=0)
+    found = []
+    for each in range(number):
+        parts = []
+        for (kind, edges, weight), cost in zip(given, costs, strict=True):
+            chosen = kind == each
+            some = None if weight is None else weight[chosen]
+            parts.append(AdjacencyCost(edges[:, chosen], some, cost.num_points).scipy())
+        found.append((parts[0], parts[1]))
+    return found
