@@ -5,10 +5,11 @@ curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is 
 this package read. :class:`BothDirections` makes directed graphs undirected and tells their one-way
 edges apart. :class:`EdgeGeometry` appends further edge features. :class:`LocalityOrder`
 permutes a graph so that neighbours lie close in memory, :class:`AddLowModes` adds positional
-encodings of nodes.
+encodings of nodes, :class:`AddSketch` an embedding of graphs without features.
 """
 
 from .add_low_modes import AddLowModes
+from .add_sketch import AddSketch
 from .both_directions import BothDirections
 from .edge_geometry import EdgeGeometry
 from .faiss_knn_graph import FaissKNNGraph
@@ -17,6 +18,7 @@ from .locality_order import LocalityOrder
 
 __all__ = [
     "AddLowModes",
+    "AddSketch",
     "BothDirections",
     "EdgeGeometry",
     "FaissKNNGraph",

@@ -1,17 +1,15 @@
 """A PyG transform: the smoothest modes of the graph, as positional encodings."""
 
 import torch
-from torch_geometric.data import Data
+from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
-from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_nonnegative_int, check_positive_int, check_text
 from ..diffusion import low_modes
-from ._batch import check_single
+from ._node_columns import NodeColumns
 
 
 @functional_transform("add_low_modes")
-class AddLowModes(BaseTransform):
+class AddLowModes(NodeColumns):
     """Adds positional encodings: the k smoothest modes of the graph that are not constant.
 
     Modes of the Laplacian I - D^(-1/2) W D^(-1/2) (:func:`jsem_pyg.diffusion.low_modes`); as
@@ -43,31 +41,17 @@ class AddLowModes(BaseTransform):
     def __init__(
         self, k: int, attr_name: str | None = "laplacian_eigenvector_pe", seed: int = 0
     ) -> None:
-        check_positive_int("k", k)
-        check_nonnegative_int("seed", seed)
-        if attr_name is not None:
-            check_text("attr_name", attr_name)
-        self.k, self.attr_name, self.seed = k, attr_name, seed
+        super().__init__("k", k, attr_name, seed)
+        self.k = k
 
-    def forward(self, data: Data) -> Data:
-        """Add the modes to `data`; `__call__` has copied it."""
-        check_single(data, "data", "transform its graphs one by one")
-        if data.edge_index is None:
-            raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
-        size, weight = data.num_nodes or 0, data.get("edge_weight")
-        count = min(self.k + 1, size)
-        modes = data.edge_index.new_zeros(size, self.k, dtype=torch.get_default_dtype())
+    def columns(self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Tensor:
+        """Compute the modes [N, k]."""
+        count = min(self.k + 1, num_nodes)
+        modes = edge_index.new_zeros(num_nodes, self.k, dtype=torch.get_default_dtype())
         if count > 1:
-            found = low_modes(data.edge_index, count, weight, num_nodes=size, seed=self.seed)
+            found = low_modes(edge_index, count, edge_weight, num_nodes=num_nodes, seed=self.seed)
             modes[:, : count - 1] = found[1][:, 1:]
-        if self.attr_name is not None:
-            data[self.attr_name] = modes
-        elif data.get("x") is None:
-            data.x = modes
-        else:
-            x = data.x.view(-1, 1) if data.x.dim() == 1 else data.x
-            data.x = torch.cat([x, modes.to(x.dtype)], dim=-1)
-        return data
+        return modes
 
     def __repr__(self) -> str:
         return f"AddLowModes({self.k}, attr_name={self.attr_name!r})"
