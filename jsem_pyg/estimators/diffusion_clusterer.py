@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
@@ -28,6 +29,7 @@ from .fitted_graph import FittedGraph
 logger = logging.getLogger(__name__)
 
 _KIND = "fitted clusterer"
+_ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 # What a file keeps of the fitted attributes, besides arrays.
 _VALUES = ("n_neighbors_", "n_features_in_", "metric_", "by_graph_", "cluster_names_", "curve_")
 
@@ -194,6 +196,17 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         """The fitted points [N, D] as they were compared: reduced and divided by `scale_`."""
         check_is_fitted(self)
         return self._graph.graph.x.numpy().copy()
+
+    def was_fitted_to(self, X: Any) -> bool:
+        """Return True if X [N, D] are the fitted points in their order, up to rounding."""
+        check_is_fitted(self)
+        x, fitted = X.toarray() if issparse(X) else np.asarray(X), self._graph.graph.x
+        if x.shape != (len(fitted), self.n_features_in_) or x.dtype.kind not in "fiu":
+            return False
+        given = np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
+        rounding = max(float(given), torch.finfo(fitted.dtype).eps)
+        difference = (self._read(x.astype(np.float64)) - fitted).abs()
+        return bool((difference <= _ROUNDINGS * rounding * fitted.abs().amax(0)).all())
 
     def cut(self, n_clusters: int) -> np.ndarray:
         """Return the clusters [N] of another number, without fitting anew.

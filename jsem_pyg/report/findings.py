@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -111,12 +110,12 @@ def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
 
 def _fitted_graph(data: Any, clusterer: DiffusionClusterer) -> Data:
     """Return the graph that the clusterer made of its points."""
-    check_is_fitted(clusterer)
-    given = np.shape(data.x if isinstance(data, Data) else data)
-    if given != (len(clusterer.labels_), clusterer.n_features_in_):
+    given = _on_cpu(data.x if isinstance(data, Data) else data)
+    if not clusterer.was_fitted_to(given):
         raise ValueError(
-            "Expected 'data' to hold the points that the clusterer was fitted to, "
-            f"[{len(clusterer.labels_)}, {clusterer.n_features_in_}] (got {list(given)})."
+            "Expected 'data' to hold the points that the clusterer was fitted to, in their order "
+            f"(got others, of shape {list(np.shape(given))}). To fix this, fit a clusterer to "
+            "these, or pass Findings of your own."
         )
     return Data(
         x=torch.from_numpy(clusterer.points_),

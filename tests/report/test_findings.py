@@ -44,6 +44,24 @@ def test_of_a_clusterer():
         read_findings(data, DiffusionClusterer())
 
 
+def test_of_other_points_than_a_clusterer_was_fitted_to():
+    x = blobs()[0].x * torch.tensor([1.0, 100.0, 1.0, 1e-3, 1.0])
+    clusterer = DiffusionClusterer(3, n_neighbors=6, t=2.0, scale="robust", random_state=0)
+    clusterer.fit(x.numpy())
+    graph, _, _ = read_findings(Data(x=x), clusterer)
+    assert torch.equal(graph.x, x / torch.from_numpy(clusterer.scale_).float())
+    assert torch.equal(graph.x, torch.from_numpy(clusterer.points_))
+    read_findings(Data(x=x.half().float()), DiffusionClusterer(3).fit(x.half().numpy()))
+    for other in (x[1:], x.flip(0), x + x.std(0), x[:, 1:]):
+        with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
+            read_findings(Data(x=other), clusterer)
+
+
+def test_of_a_clusterer_that_is_not_fitted():
+    with pytest.raises(ValueError, match="not fitted"):
+        read_findings(Data(x=torch.eye(3)), DiffusionClusterer())
+
+
 def test_of_another_model():
     data, _ = blobs()
     result = FitResult(nn.Linear(1, 1), [], best_epoch=1, stopped_early=False)

@@ -151,11 +151,9 @@ def _edge_scores(
         left += [share * ratio, source]
         right += [target, ((1 - share) * back).T]
     offset[fixed.sum(0) > 0] = -np.inf
-    factors = (
-        stack(each, format="csr").astype(np.float32)
-        for stack, each in ((hstack, left), (vstack, right))
-    )
-    column, score = top_products(*factors, offset.astype(np.float32), kept)
+    first = hstack(left, format="csr").astype(np.float32)
+    second = vstack(right, format="csr").astype(np.float32)
+    column, score = top_products(first, second, offset.astype(np.float32), kept)
     is_known = (fixed.sum(1) > 0)[:, None]
     return Soft(np.where(is_known | (score == -np.inf), -1, column), score), offset
 
