@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
+from torch.nn.functional import normalize
 
+from ...diffusion import heat_kernel_columns
 from ..profiles import Comparable, comparable, heat_profiles, overlap_weights
 from .schedule import SCHEDULE
 
@@ -47,6 +49,23 @@ def _heat_features(matrix: csr_array) -> Tensor:
     degree = weight.new_zeros(size).index_add(0, edge_index[0], weight)
     profiles = [heat_profiles(edge_index, size, each) for each in (overlap * weight, weight)]
     return torch.cat([*profiles, torch.log1p(degree)[:, None]], 1)
+
+
+def known_features(source: csr_array, target: csr_array, known: Array) -> Comparable:
+    """Compute how much heat of each known node [M] comes to a node, at two times, of both sides."""
+    return Comparable(
+        *(_known_features(*each) for each in zip((source, target), known, strict=True))
+    )
+
+
+def _known_features(matrix: csr_array, nodes: Array) -> Tensor:
+    """Compute features [N, 2 M] of unit length; roots, so that little heat counts as well."""
+    times = torch.tensor(SCHEDULE.known_times)
+    columns = heat_kernel_columns(
+        _edge_index(matrix), torch.from_numpy(nodes.copy()), t=times,
+        num_nodes=matrix.shape[0], normalization="rw",
+    )  # fmt: skip
+    return normalize(torch.cat(list(columns), 1).clamp(min=0).sqrt().float(), dim=1)
 
 
 def _edge_index(matrix: csr_array) -> Tensor:

@@ -17,6 +17,7 @@ from .assignment import sparse_rows
 from .beliefs import Beliefs, find_beliefs, from_scores, make_layer
 from .branches import is_sparse, likely_pairs
 from .confidence import edge_confidence
+from .features import known_features
 from .likelihood import FeatureLikelihood
 from .schedule import SCHEDULE
 from .search import padded, search_assignment
@@ -67,8 +68,8 @@ def match_by_knowledge(
     """Find probabilities [N, K] of partners, and how, in words.
 
     If nodes have few neighbours, and only pairs are known, their branches are compared. Otherwise
-    beliefs start from features, if there are any, or from known pairs; and from edges alone if only
-    few pairs are known.
+    beliefs start from features, if there are any, or from known pairs. If these are not many, they
+    start from the heat that spreads from known nodes, or, if these are very few, from edges alone.
     """
     pairs, kinds = knowledge.pairs, knowledge.kinds or [(source, target)]
     layers = [make_layer(*each, pairs) for each in kinds if all(side.nnz for side in each)]
@@ -91,6 +92,11 @@ def match_by_knowledge(
         chance = edge_confidence(source, target, partner).astype(np.float32)
         start = sparse_rows(partner[:, None], chance[:, None], shape[1])
         name = "beliefs, from edges alone"
+    elif pairs.shape[1] <= SCHEDULE.most_heated:
+        first, second = known_features(source, target, pairs)
+        near = FeatureLikelihood(first.numpy(), second.numpy(), seed).start()
+        start = from_scores(*near, shape[1])
+        name = "beliefs, from heat of known pairs"
     return find_beliefs(layers, pairs, start), name
 
 

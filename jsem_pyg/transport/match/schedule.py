@@ -81,6 +81,8 @@ class Schedule:
     least_belief: float = 1e-4
     least_believed: int = 1 << 17  # pairs of nodes in all, at least
     few_known: float = 0.03  # share of nodes below which edges alone are searched, too
+    most_heated: int = 128  # known pairs, beyond which their heat has nothing to add
+    known_times: tuple[float, float] = (1.0, 4.0)  # of this heat
     random_pairs: int = 1 << 18  # whose distances are compared
     distance_steps: int = 16
     prior_pairs: float = 10.0  # pairs that features which say nothing count as
