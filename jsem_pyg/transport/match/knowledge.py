@@ -70,6 +70,7 @@ def match_by_knowledge(
     If nodes have few neighbours, and only pairs are known, their branches are compared. Otherwise
     beliefs start from features, if there are any, or from known pairs. If these are not many, they
     start from the heat that spreads from known nodes, or, if these are very few, from edges alone.
+    Features that turn out to say next to nothing are left out if pairs are known.
     """
     pairs, kinds = knowledge.pairs, knowledge.kinds or [(source, target)]
     layers = [make_layer(*each, pairs) for each in kinds if all(side.nnz for side in each)]
@@ -77,7 +78,8 @@ def match_by_knowledge(
         features = FeatureLikelihood(*knowledge.features, seed, knowledge.feature_weight)
         start = from_scores(*features.start(), target.shape[0])
         found = find_beliefs(layers, pairs, start, features)
-        return found, f"beliefs, features {features.bits():.2f} bits"
+        if features.bits() > SCHEDULE.least_bits or not pairs.size:
+            return found, f"beliefs, features {features.bits():.2f} bits"
     shape = source.shape[0], target.shape[0]
     is_single = knowledge.kinds is None
     if is_single and is_sparse(source, target) and shape[0] * shape[1] <= SCHEDULE.most_branched:

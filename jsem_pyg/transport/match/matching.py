@@ -63,7 +63,8 @@ def match_graphs(
     (:mod:`jsem_pyg.transport.match.beliefs`): `plan.argmax()` is the likeliest partner, which two
     nodes may share, and `plan.topk(k)` has the k likeliest. Known pairs keep all their mass. How
     much features count is learned from the partners that edges suggest; `plan.history` has it in
-    bits a node. Weights of edges do not count there.
+    bits a node; beside known pairs, features of less than half a bit are left out. Weights of
+    edges do not count there.
 
     Deterministic, and computed on the CPU. No gradient flows through it.
 

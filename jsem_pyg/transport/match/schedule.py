@@ -85,6 +85,7 @@ class Schedule:
     known_times: tuple[float, float] = (1.0, 4.0)  # of this heat
     random_pairs: int = 1 << 18  # whose distances are compared
     distance_steps: int = 16
+    least_bits: float = 0.5  # of features, beside known pairs
     prior_pairs: float = 10.0  # pairs that features which say nothing count as
     least_learned: float = 0.01  # probability of a pair from which the ratio is learned
 
