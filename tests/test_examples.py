@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
+from scipy.io import savemat
 from torch_geometric.data import Data
 
 import jsem_pyg
@@ -539,6 +540,39 @@ def test_cells_of_a_file_in_another_order(tmp_path, monkeypatch):
     assert not torch.equal(order, torch.arange(60))
     assert scores["FOSCTTM"] < 0.01  # both sides are the same
     assert scores["label transfer"] > 0.95
+
+
+def test_the_benchmark_of_known_pairs(tmp_path, monkeypatch):
+    benchmark = load("benchmarks/alignment_known", monkeypatch)
+    draw = np.random.default_rng(0)
+    ends = draw.integers(60, size=(250, 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    np.savez(tmp_path / "in-arenas.npz", num_nodes=60, edges=ends)
+    graphs = {"first": 60, "second": 62}
+    matrices = {name: np.zeros((size, size)) for name, size in graphs.items()}
+    for each in matrices.values():
+        each[tuple(ends.T)] = 1
+    counts = {f"{name}_node_feat": draw.random((size, 3)) for name, size in graphs.items()}
+    counts["second_node_feat"][:60] = counts["first_node_feat"]
+    known = np.zeros((62, 60))
+    known[:5, :5] = np.eye(5)
+    others = np.arange(5, 60)[:, None].repeat(2, 1) + 1
+    savemat(tmp_path / "mine.mat", {**matrices, **counts, "H": known, "gnd": others})
+    out = tmp_path / "out"
+    options = ["--data", str(tmp_path), "--output", str(out), "--draws", "1", "--noise", "0"]
+    options += ["--removed", "10", "--known", "0", "20", "--ways", "ours", "FAQ"]
+    table = benchmark.main(options)
+    assert table.groupby(["pair", "way"]).size().to_dict() == {
+        ("in-arenas", "FAQ"): 1,
+        ("in-arenas", "ours"): 2,
+        ("mine", "FAQ"): 1,
+        ("mine", "ours"): 3,
+    }
+    ours = table[table["way"] == "ours"].set_index(["pair", "known", "features"])["Hits@1"]
+    assert float(ours["mine", 20, "0 % redrawn"]) > 0.95
+    assert float(ours["in-arenas", 20, "none"].split()[0]) > 0.5
+    monkeypatch.setattr(benchmark, "measure", None)  # nothing is left to run
+    pd.testing.assert_frame_equal(benchmark.main(options), table)
 
 
 @pytest.mark.slow

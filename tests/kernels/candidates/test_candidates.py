@@ -54,3 +54,18 @@ def test_scores_are_those_of_the_products(sizes, density):
         np.testing.assert_allclose(value[row][there], expected[row][found[row][there]], rtol=1e-5)
         best = np.sort(expected[row][expected[row] > 0])[::-1][:kept]
         np.testing.assert_allclose(value[row][: best.size], best, rtol=1e-5)
+
+
+def test_the_largest_entries_of_a_product():
+    rng = np.random.default_rng(0)
+    left = csr_array((rng.random((20, 30)) * (rng.random((20, 30)) < 0.1)).astype(np.float32))
+    right = csr_array((rng.standard_normal((30, 15))).astype(np.float32))
+    offset = rng.standard_normal(15).astype(np.float32)
+    offset[3] = -np.inf
+    column, value = numba_cpu.top_products(left, right, offset, 5)
+    expected = left.toarray() @ right.toarray() + offset
+    for row in range(20):
+        has_any = np.diff(left.indptr)[row] > 0
+        best = np.argsort(-expected[row])[: 5 if has_any else 0]
+        assert column[row].tolist() == [*best.tolist(), *[-1] * (5 - len(best))]
+        np.testing.assert_allclose(value[row][: len(best)], expected[row][best], rtol=1e-4)
