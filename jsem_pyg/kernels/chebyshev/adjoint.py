@@ -86,7 +86,7 @@ class AdjointOperator(SeriesOperator):
         _combine(s_b, b_after, b_after, alpha)
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        """Sum the series; see :class:`SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
+        """Sum the series; T_k is kept in the place (k - 1) % 2."""
         terms = x.new_empty(2, *x.shape)
         rows = coefficients.unsqueeze(2)  # [K + 1, S, 1, C], to multiply rows
         before, term = x, x
@@ -104,7 +104,7 @@ class AdjointOperator(SeriesOperator):
     def differentiate(
         self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
-        """Differentiate the series; see :class:`SeriesOperator`."""
+        """Differentiate the series, by its transpose, which is the operator itself."""
         last, num_channels = len(coefficients) - 1, coefficients.size(2)
         needs_terms = required.values or required.coefficients
         totals = tuple(torch.zeros_like(each) for each in self.values) if required.values else None
