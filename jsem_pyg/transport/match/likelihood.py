@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
-from sklearn.isotonic import IsotonicRegression
 
 from ..profiles import Comparable
 from .likeness import find_nearest
@@ -49,6 +48,8 @@ class FeatureLikelihood:
 
     def learn(self, beliefs: csr_array) -> None:
         """Learn the ratio from probabilities of pairs that edges alone give."""
+        from sklearn.isotonic import IsotonicRegression  # slow to import
+
         entries = beliefs.tocoo()
         likely = entries.data > SCHEDULE.least_learned
         step = self._step(self._distances(*(each[likely] for each in entries.coords)))
