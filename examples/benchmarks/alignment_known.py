@@ -297,6 +297,9 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         "# Alignment with known pairs and features",
         "Written by `examples/benchmarks/alignment_known.py`; `known` is % of the true pairs, the "
         "scores are of the others, means over draws with the deviation of Hits@1. " + machine(),
+        "PARROT and IsoRank are those of PlanetAlign, with their default options. Features are "
+        "logarithms of counts, in each column a share of the entries redrawn from it. Rows of one "
+        "draw have no deviation; other work ran beside.",
     ]
     write_table(table, args.output, "alignment_known", notes)
     return table
