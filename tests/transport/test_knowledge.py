@@ -173,6 +173,8 @@ def test_what_is_refused():
         match_graphs(*graphs, features=(torch.rand(20, 2), torch.rand(19, 2)))
     with pytest.raises(ValueError, match="'features'"):
         match_graphs(*graphs, features=(torch.full((20, 2), torch.nan), torch.rand(20, 2)))
+    with pytest.raises(ValueError, match="'features'"):
+        match_graphs(*graphs, features=(torch.full((20, 2), 1e30), torch.rand(20, 2)))
     with pytest.raises(ValueError, match="the same columns"):
         match_graphs(*graphs, features=(torch.rand(20, 2), torch.rand(20, 3)))
     with pytest.raises(TypeError, match="'features' to be two tables"):

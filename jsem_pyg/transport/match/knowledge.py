@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_finite, check_integers
+from ..._checks import check_finite, check_integers, check_signal_range
 from ..costs.adjacency import AdjacencyCost
 from ..problem.inputs import read_known_pairs
 from .assignment import sparse_rows
@@ -117,6 +117,7 @@ def _read_features(features: Any, costs: tuple[AdjacencyCost, AdjacencyCost]) ->
             values = torch.as_tensor(each).detach().cpu()
             table = values.double().numpy()
         check_finite("features", values.double())
+        check_signal_range("features", values.float())
         if table.ndim != 2 or table.shape[0] != cost.num_points or table.shape[1] == 0:
             raise ValueError(
                 f"Expected 'features' to have a row for each of {cost.num_points} nodes and a "
