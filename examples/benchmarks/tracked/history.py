@@ -16,8 +16,9 @@ NOTES = (
     "# Tracked figures\n\n"
     "Written by `bash .ci/benchmarks`. Each figure is a ratio, seconds of ours over seconds of a "
     "named baseline, both in turn in one process: below one, ours is faster. The code and the "
-    "baselines are in `examples/benchmarks/tracked/suite/`. A place is empty where a figure was "
-    "not measured on a commit.\n"
+    "baselines are in `examples/benchmarks/tracked/suite/`. A place is empty if a figure was "
+    "not measured on a commit. From 27 November 2026 on, seconds are of the processor on one "
+    "thread; before, they were by the clock on two idle cores.\n"
 )
 
 
