@@ -186,13 +186,6 @@ class HeteroGraph:
             parts.append(weight)
         return self.pairs.weigh(torch.cat(parts))
 
-    @property
-    def belongs(self) -> Tensor:
-        """[T, R] bool, the relations that each node type takes part in."""
-        return torch.tensor(
-            [[node_type in (a, b) for a, _, b in self.relations] for node_type in self.rows]
-        )
-
     def join(self, x_dict: Mapping[str, Tensor]) -> Tensor:
         """Return the rows of all types, one type after the other: [..., N, D]."""
         return torch.cat([x_dict[name] for name in self.rows], -2)

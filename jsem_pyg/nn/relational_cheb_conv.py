@@ -10,7 +10,7 @@ from torch_geometric.nn.dense.linear import HeteroDictLinear, Linear, is_uniniti
 from torch_geometric.nn.inits import glorot, reset, zeros
 
 from .._checks import check_bool, check_edge_weight, check_positive_int
-from .._precision import check_type_of_layer
+from .._precision import check_type_of_layer, without_autocast
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
 from ..graph.prepare import GraphReader
@@ -26,7 +26,7 @@ from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import read_metadata
-from .relational_heat import RelationalGraph, RelationalHeat
+from .relational_heat import RelationalGraph
 
 
 @lists_backends(CHEBYSHEV)
@@ -37,12 +37,11 @@ class RelationalChebConv(torch.nn.Module):
         \mathbf{X}^{\prime} = \sum_{r=1}^{R} e^{-t_r \mathbf{L}_r} \mathbf{X} \mathbf{\Theta}_r
         + \mathbf{b}
 
-    where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` is the Laplacian of the
-    edges of a relation, each of them in both directions. A relation acts on the nodes of its two
-    types, or on all nodes if these have no types; a node without an edge in the relation keeps its
-    features :math:`\mathbf{X} \mathbf{\Theta}_r`. A relation with
-    edges is evaluated by a series of its own, and nothing of the size of the edges times the
-    channels is stored. First derivatives only.
+    with the Laplacian :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` of a
+    relation's edges, each in both directions. A relation acts on the nodes of its two types, or on
+    all nodes if these have no types. A node without an edge in the relation keeps
+    :math:`\mathbf{X} \mathbf{\Theta}_r`. Nothing of the size of the edges times the channels is
+    stored.
 
     There are two forms. With a number of relations, the call is that of
     :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
@@ -63,9 +62,10 @@ class RelationalChebConv(torch.nn.Module):
         num_bases (int, optional): Number :math:`B` of matrices :math:`\mathbf{V}_b` that the
             relations share, :math:`\mathbf{\Theta}_r = \sum_{b=1}^{B} a_{rb} \mathbf{V}_b`;
             :obj:`None` learns one for each relation.
-        root_weight (bool): Whether a map of the node itself, :math:`\mathbf{X}
-            \mathbf{\Theta}_0`, is added; with metadata, one for each node type. Heat alone keeps a
-            part of every node's features already.
+        root_weight (bool): Whether a node's own features have a matrix of their own,
+            :math:`\mathbf{X} \mathbf{\Theta}_0`; with metadata, one for each node type. The heat
+            that has not left its node is then left out: :math:`e^{-t_r \mathbf{L}_r} - e^{-t_r}`
+            takes the place of :math:`e^{-t_r \mathbf{L}_r}`.
         add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
             before the normalisation. Self-loops in `edge_index` are then left out, otherwise
             refused.
@@ -75,9 +75,8 @@ class RelationalChebConv(torch.nn.Module):
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
         degree (int, optional): Number of products with the adjacency matrix; :obj:`None` takes as
             many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
-        tol (float): Largest error of the series, as a part of the norm of
-            :math:`\mathbf{X} \mathbf{\Theta}_r` (in which a node counts by its degree, if
-            :obj:`"rw"`). The result is a polynomial with exact derivatives at any :obj:`tol`.
+        tol (float): Relative error allowed. The series is cut at a hundredth of it, as in
+            :func:`~jsem_pyg.diffusion.heat_diffusion`.
         backend (str): What evaluates the series: {backends}.
 
     Shapes:
@@ -113,7 +112,7 @@ class RelationalChebConv(torch.nn.Module):
         bias: bool = True,
         normalization: str | None = "rw",
         degree: int | None = None,
-        tol: float = 1e-3,
+        tol: float = 0.1,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -189,16 +188,17 @@ class RelationalChebConv(torch.nn.Module):
         """
         if not self.node_types:
             check_signal(x)
-            return self._convolve(x, self._read(edge_index, edge_type, edge_weight, len(x)))
+            check_type_of_layer("x", x, self.lin)
+            graph = self._read(edge_index, edge_type, edge_weight, len(x))
+            return self._convolve([x], graph)[0]
         weights = edge_type if edge_weight_dict is None else edge_weight_dict
         check_dictionaries(x, edge_index, self.node_types, self._widths())
         check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
         if self.lin_dict is not None:
             x = self.lin_dict(x)
-        sizes = [len(x[name]) for name in self.node_types]
-        graph = self._read_types(edge_index, weights or {}, sizes)
-        out = self._convolve(torch.cat([x[name] for name in self.node_types]), graph)
-        return dict(zip(self.node_types, out.split(sizes), strict=True))
+        parts = [x[name] for name in self.node_types]
+        graph = self._read_types(edge_index, weights or {}, [len(part) for part in parts])
+        return dict(zip(self.node_types, self._convolve(parts, graph), strict=True))
 
     def _widths(self) -> int | dict[str, int]:
         """Return how wide the features of each type must be; -1 if the first call decides."""
@@ -211,7 +211,6 @@ class RelationalChebConv(torch.nn.Module):
     ) -> RelationalGraph:
         """Prepare a graph whose nodes are of one kind, or recall it."""
         count, has_loops = len(self.relations), self.options.self_loop > 0
-        dtype = self.lin.weight.dtype
         weights = () if edge_weight is None else (edge_weight,)
         _check_constant(weights)
 
@@ -221,9 +220,10 @@ class RelationalChebConv(torch.nn.Module):
             if weight is None:
                 weight = torch.ones(edge_index.size(1), device=edge_index.device)
             check_edge_weight(weight, edge_index.size(1))
-            groups, belongs = (slice(0, num_nodes),), torch.ones(1, count, dtype=torch.bool)
-            return RelationalGraph(pairs, pairs.weigh(weight), groups, belongs, self.options, dtype)
+            rows, members = [slice(0, num_nodes)], [[0]] * count
+            return RelationalGraph(pairs, pairs.weigh(weight), rows, members, self.options, dtype)
 
+        dtype = self.lin.weight.dtype
         return self._reader.recall((edge_index, edge_type, *weights), make, num_nodes, dtype)
 
     def _read_types(
@@ -240,35 +240,36 @@ class RelationalChebConv(torch.nn.Module):
         def make() -> RelationalGraph:
             has_loops = self.options.self_loop > 0
             graph = HeteroGraph(edge_index_dict, num_nodes, self.edge_types, has_loops)
-            weight = graph.pair_weight(edge_weight_dict)
-            groups, belongs = tuple(graph.rows.values()), graph.belongs
-            return RelationalGraph(graph.pairs, weight, groups, belongs, self.options, dtype)
+            weight, rows = graph.pair_weight(edge_weight_dict), list(graph.rows.values())
+            number = self.node_types.index
+            members = [sorted({number(a), number(b)}) for a, _, b in self.relations]
+            return RelationalGraph(graph.pairs, weight, rows, members, self.options, dtype)
 
         given = *edge_index_dict.values(), *edge_weight_dict.values()
         names = *edge_index_dict, *edge_weight_dict
         return self._reader.recall(given, make, names, dtype, *sizes)
 
-    def _convolve(self, x: Tensor, graph: RelationalGraph) -> Tensor:
-        """Convolve the features [N, C_in] of all nodes: [N, C_out]."""
-        self._reader.check_signal(graph, x)
-        check_type_of_layer("x", x, self.lin)
+    @without_autocast
+    def _convolve(self, x: list[Tensor], graph: RelationalGraph) -> list[Tensor]:
+        """Convolve the features [N_a, C_in] of each node type: [N_a, C_out]."""
+        for part in x:
+            self._reader.check_signal(graph, part)
         if is_uninitialized_parameter(self.lin.weight):
-            self.lin(x[:0])  # a lazy map takes its width from its first call
-        if x.dim() != 2 or x.size(-1) != self.lin.in_channels:
+            self.lin(x[0][:0])  # a lazy map takes its width from its first call
+        if any(part.dim() != 2 or part.size(1) != self.lin.in_channels for part in x):
             raise ValueError(
                 f"Expected 'x' to have shape [N, {self.lin.in_channels}], by 'in_channels' (got "
-                f"{list(x.shape)})."
+                f"{list(x[0].shape)})."
             )
-        maps = self.lin.weight.view(-1, self.out_channels, x.size(-1)).transpose(1, 2)
+        x = [part.to(self.lin.weight.dtype) for part in x]  # it may differ in autocast
+        maps = self.lin.weight.view(-1, self.out_channels, self.lin.in_channels).transpose(1, 2)
         theta, roots = maps.split((self.num_matrices, len(maps) - self.num_matrices))
         if self.mixture is not None:
             theta = torch.einsum("rb,bio->rio", self.mixture, theta)
-        # All nodes of a type keep X Theta_r, and those with edges get what diffusion adds to it.
-        own = torch.einsum("ar,rio->aio", graph.belongs.to(theta), theta)
-        own = own + roots if len(roots) else own
-        x = x.to(theta.dtype)  # it may differ in autocast
-        out: Tensor = RelationalHeat.apply(x, own.to(theta.dtype), theta, self.time(), graph)
-        return out if self.bias is None else out.add_(self.bias)
+        out = graph.diffuse(x, theta, self.time(), only_moved=len(roots) > 0)
+        if len(roots):
+            out = [each + part @ root for each, part, root in zip(out, x, roots, strict=True)]
+        return out if self.bias is None else [each + self.bias for each in out]
 
     @property
     def t(self) -> Tensor:
