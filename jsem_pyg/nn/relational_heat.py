@@ -1,6 +1,6 @@
 """A graph with relations, prepared for a heat equation of each relation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -9,43 +9,46 @@ from ..diffusion.evolve import evolve
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import read_times
 from ..graph.memory import Prepared
-from ..graph.relations import Pairs
+from ..graph.relations import EdgeType, HeteroGraph
 from ..graph.structure import GraphStructure
 from ..operators.laplacian import laplacian_operator
 
 
 class RelationalGraph(Prepared):
-    """The relations of a graph as graphs of their own, with both directions of every edge.
+    """The operator of each relation, on the nodes of its two types.
 
     Args:
-        pairs: the undirected edges of all relations.
-        weight: [P] their weights.
-        rows: the rows [N] of each node type, a slice; ascending.
-        members: for each relation, the numbers of the node types that take part in it, ascending.
-        options: how edges become an operator.
+        edges: [2, E] for each edge type.
+        weights: [E] for the edge types that have any.
+        num_nodes: of each node type.
+        edge_types: all types, in the order of their relations.
+        options: how edges become an operator, and how precise a series is.
         dtype: of the operators.
     """
 
     def __init__(
         self,
-        pairs: Pairs,
-        weight: Tensor,
-        rows: Sequence[slice],
-        members: Sequence[Sequence[int]],
+        edges: Mapping[EdgeType, Tensor],
+        weights: Mapping[EdgeType, Tensor],
+        num_nodes: Mapping[str, int],
+        edge_types: Sequence[EdgeType],
         options: HeatOptions,
         dtype: torch.dtype,
     ) -> None:
-        self.members, self.options, self.device = members, options, weight.device
+        graph = HeteroGraph(edges, num_nodes, edge_types, options.self_loop > 0)
+        weight = graph.pair_weight(weights)
+        self.options, self.device = options, weight.device
+        self.types = [list(dict.fromkeys((a, b))) for a, _, b in graph.relations]
         self.operators = []
-        for relation, types in enumerate(members):
-            local = weight.new_empty(rows[-1].stop, dtype=torch.int64)  # rows in this relation
+        for number, types in enumerate(self.types):
+            row = weight.new_empty(graph.num_nodes, dtype=torch.int64)  # of nodes, in this relation
             size = 0
-            for number in types:
-                count = rows[number].stop - rows[number].start
-                local[rows[number]] = torch.arange(size, size + count, device=self.device)
-                size += count
-            here = pairs.relation == relation
-            source, target = local[pairs.source[here]], local[pairs.target[here]]
+            for name in types:
+                last = size + num_nodes[name]
+                row[graph.rows[name]] = torch.arange(size, last, device=self.device)
+                size = last
+            here = graph.pairs.relation == number
+            source, target = row[graph.pairs.source[here]], row[graph.pairs.target[here]]
             both = torch.stack([torch.cat([source, target]), torch.cat([target, source])])
             self.operators.append(
                 laplacian_operator(
@@ -59,24 +62,24 @@ class RelationalGraph(Prepared):
             )
 
     def diffuse(
-        self, x: Sequence[Tensor], theta: Tensor, t: Tensor, only_moved: bool
-    ) -> list[Tensor]:
-        """Sum exp(-t_r L_r) X Theta_r over the relations: [N_a, D] for each node type.
+        self, x_dict: Mapping[str, Tensor], theta: Tensor, t: Tensor, only_moved: bool
+    ) -> dict[str, Tensor]:
+        """Sum exp(-t_r L_r) X Theta_r over the relations: [N, D] for each node type.
 
         Args:
-            x: the features [N_a, C] of each node type.
+            x_dict: the features [N, C] of each node type.
             theta: [R, C, D] a matrix for each relation.
             t: [R] diffusion times.
             only_moved: leave out exp(-t_r) X Theta_r, the heat that has not left its node.
         """
-        out = [each.new_zeros(len(each), theta.size(-1)) for each in x]
-        for relation, types in enumerate(self.members):
-            mapped = torch.cat([x[number] @ theta[relation] for number in types])
-            times = read_times(t[relation], theta.size(-1))
-            heat = evolve(mapped, self.operators[relation], times, self.options).squeeze(0)
+        out = {name: x.new_zeros(len(x), theta.size(-1)) for name, x in x_dict.items()}
+        for number, types in enumerate(self.types):
+            mapped = torch.cat([x_dict[name] @ theta[number] for name in types])
+            times = read_times(t[number], theta.size(-1))
+            heat = evolve(mapped, self.operators[number], times, self.options).squeeze(0)
             if only_moved:
-                heat = heat - torch.exp(-t[relation]) * mapped
-            parts = heat.split([len(x[number]) for number in types])
-            for number, part in zip(types, parts, strict=True):
-                out[number] = out[number] + part
+                heat = heat - torch.exp(-t[number]) * mapped
+            parts = heat.split([len(x_dict[name]) for name in types])
+            for name, part in zip(types, parts, strict=True):
+                out[name] = out[name] + part
         return out

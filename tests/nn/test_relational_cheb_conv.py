@@ -406,7 +406,7 @@ LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
         (lambda: call(lazy(), make_features(torch.float32, width=5)), r"x_dict\['author'\]"),
         (lambda: call(lazy(), make_features()), "'x_dict' to be torch.float32"),
         (lambda: RelationalChebConv(4, 3, 2.0), "num_relations"),
-        (lambda: number(edge_index=LOOP), r"remove_self_loops\(edge_index, edge_type\).*add_self"),
+        (lambda: number(edge_index=LOOP), r"'edge_index' without self-loops.*add_self"),
         (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
         (lambda: number(x=torch.zeros(3, 5)), "'x'"),
         (lambda: number(x=torch.zeros(3, 4).double()), "'x'"),
