@@ -51,7 +51,7 @@ SETTINGS: dict[str, list[dict]] = {
     "RGCNConv": [{"num_bases": None}, {"num_bases": 4}],
     "HGTConv": [{"heads": 4}, {"heads": 1}],
     "HANConv": [{"heads": 4}, {"heads": 1}],
-    "RelationalChebConv": [{"t": 1.0, "root_weight": True}, {"t": 5.0}],
+    "RelationalChebConv": [{"t": 1.0, "from_neighbors": True}, {"t": 5.0}],
     "FastRGCNConv": [{}],
 }
 KINDS = tuple(SETTINGS)[:4]
@@ -68,8 +68,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--labels", type=int, nargs="+", default=[20, 40, 60], help="a class")
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=SETTINGS)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--hidden", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--hidden", type=int, default=32)
     parser.add_argument("--nodes", type=int, default=None, help="of a random graph, for the cost")
     parser.add_argument("--relations", type=int, default=8, help="of a random graph")
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))

@@ -69,10 +69,13 @@ class RelationalChebConv(torch.nn.Module):
         num_bases (int, optional): Number :math:`B` of matrices :math:`\mathbf{V}_b` that the
             relations share, :math:`\mathbf{\Theta}_r = \sum_{b=1}^{B} a_{rb} \mathbf{V}_b`;
             :obj:`None` learns one for each relation.
-        root_weight (bool): Whether a node's own features have a matrix of their own,
-            :math:`\mathbf{X} \mathbf{\Theta}_0`; with metadata, one for each node type. The heat
-            that has not left its node is then left out: :math:`e^{-t_r \mathbf{L}_r} - e^{-t_r}`
-            takes the place of :math:`e^{-t_r \mathbf{L}_r}`.
+        root_weight (bool): Whether a map of the node itself, :math:`\mathbf{X}
+            \mathbf{\Theta}_0`, is added; with metadata, one for each node type.
+        from_neighbors (bool): Whether heat starts at the neighbours of a node:
+            :math:`(\mathbf{I} - \mathbf{L}_r) e^{-t_r \mathbf{L}_r}` in place of
+            :math:`e^{-t_r \mathbf{L}_r}`, at short times the means of
+            :class:`torch_geometric.nn.RGCNConv`. It suits nodes whose own features say little,
+            such as learned embeddings.
         add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
             before the normalisation. Self-loops in `edge_index` are then left out, otherwise
             refused.
@@ -115,6 +118,7 @@ class RelationalChebConv(torch.nn.Module):
         learn_t: bool = True,
         num_bases: int | None = None,
         root_weight: bool = False,
+        from_neighbors: bool = False,
         add_self_loops: bool = False,
         bias: bool = True,
         normalization: str | None = "rw",
@@ -123,9 +127,10 @@ class RelationalChebConv(torch.nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        flags = {"root_weight": root_weight, "add_self_loops": add_self_loops, "bias": bias}
-        for name, value in flags.items():
-            check_bool(name, value)
+        check_bool("root_weight", root_weight)
+        check_bool("from_neighbors", from_neighbors)
+        check_bool("add_self_loops", add_self_loops)
+        check_bool("bias", bias)
         check_positive_int("out_channels", out_channels)
         self._has_types = not isinstance(num_relations, int)
         if isinstance(num_relations, int):
@@ -138,6 +143,7 @@ class RelationalChebConv(torch.nn.Module):
             )
         self.relations = merge_reverse(self.edge_types)[0]
         self.in_channels, self.out_channels = in_channels, out_channels
+        self.from_neighbors = from_neighbors
         self.lin_dict = self._input_maps()
         width = out_channels if self.lin_dict is not None else in_channels
         if width != -1:
@@ -270,7 +276,7 @@ class RelationalChebConv(torch.nn.Module):
         theta, roots = maps.split((self.num_matrices, len(maps) - self.num_matrices))
         if self.mixture is not None:
             theta = torch.einsum("rb,bio->rio", self.mixture, theta)
-        out = graph.diffuse(x_dict, theta, self.time(), only_moved=len(roots) > 0)
+        out = graph.diffuse(x_dict, theta, self.time(), self.from_neighbors)
         for name, root in zip(x_dict, roots, strict=False):  # there may be none
             out[name] = out[name] + x_dict[name] @ root
         return out if self.bias is None else {name: x + self.bias for name, x in out.items()}

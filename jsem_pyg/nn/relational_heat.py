@@ -62,7 +62,7 @@ class RelationalGraph(Prepared):
             )
 
     def diffuse(
-        self, x_dict: Mapping[str, Tensor], theta: Tensor, t: Tensor, only_moved: bool
+        self, x_dict: Mapping[str, Tensor], theta: Tensor, t: Tensor, from_neighbors: bool
     ) -> dict[str, Tensor]:
         """Sum exp(-t_r L_r) X Theta_r over the relations: [N, D] for each node type.
 
@@ -70,15 +70,16 @@ class RelationalGraph(Prepared):
             x_dict: the features [N, C] of each node type.
             theta: [R, C, D] a matrix for each relation.
             t: [R] diffusion times.
-            only_moved: leave out exp(-t_r) X Theta_r, the heat that has not left its node.
+            from_neighbors: multiply by I - L_r, so that heat starts at the neighbours.
         """
         out = {name: x.new_zeros(len(x), theta.size(-1)) for name, x in x_dict.items()}
         for number, types in enumerate(self.types):
             mapped = torch.cat([x_dict[name] @ theta[number] for name in types])
             times = read_times(t[number], theta.size(-1))
-            heat = evolve(mapped, self.operators[number], times, self.options).squeeze(0)
-            if only_moved:
-                heat = heat - torch.exp(-t[number]) * mapped
+            operator = self.operators[number]
+            heat = evolve(mapped, operator, times, self.options).squeeze(0)
+            if from_neighbors:
+                heat = heat - operator.apply_laplacian(heat) / operator.scaling.rate
             parts = heat.split([len(x_dict[name]) for name in types])
             for name, part in zip(types, parts, strict=True):
                 out[name] = out[name] + part

@@ -54,6 +54,10 @@ def dense_adjacency(num_nodes, source, target, weight=None):
 
 
 def dense_heat(adjacency, t, options):
+    return torch.matrix_exp(-t.double() * dense_laplacian(adjacency, options))
+
+
+def dense_laplacian(adjacency, options):
     adjacency = adjacency + options.self_loop * torch.eye(len(adjacency), dtype=torch.float64)
     degree = adjacency.sum(1)
     laplacian = torch.diag(degree) - adjacency
@@ -62,7 +66,7 @@ def dense_heat(adjacency, t, options):
         laplacian = degree.rsqrt()[:, None] * laplacian * degree.rsqrt()
     elif options.normalization == "rw":
         laplacian = laplacian / degree[:, None]
-    return torch.matrix_exp(-t.double() * laplacian)
+    return laplacian
 
 
 def matrices(conv):
@@ -88,8 +92,8 @@ def by_definition(conv, x_dict, edges, weights=None):
         heat = dense_heat(adjacency, conv.t[r], conv.options)
         types = {name[0], name[2]}
         belongs = torch.cat([torch.full((n,), a in types) for a, n in NODES.items()])
-        if len(roots):  # the node itself has a matrix of its own
-            heat = heat - (-conv.t[r]).exp() * torch.eye(len(x))
+        if conv.from_neighbors:
+            heat = heat - dense_laplacian(adjacency, conv.options) @ heat
         out = out + belongs[:, None] * (heat @ x @ theta[r])
     for a, root in zip(NODES, roots, strict=True) if len(roots) else ():
         rows = slice(first[a], first[a] + NODES[a])
@@ -120,7 +124,9 @@ def assert_same(actual, expected, **tolerance):
         {},
         {"num_bases": 2},
         {"root_weight": True, "bias": False},
-        {"add_self_loops": True},
+        {"add_self_loops": True, "from_neighbors": True},
+        {"from_neighbors": True, "num_bases": 3},
+        {"from_neighbors": True, "normalization": "sym"},
         {"normalization": "sym", "root_weight": True},
         {"normalization": None},
         {"backend": "reference"},
@@ -166,9 +172,8 @@ def test_equals_heat_diffusion_of_every_relation_on_random_graphs(seed, normaliz
         member = edge_type == r
         adjacency = dense_adjacency(num_nodes, *edge_index[:, member], weight[member])
         both = adjacency.nonzero().T
-        mapped = x @ theta[r]
-        heat = heat_diffusion(mapped, both, adjacency[tuple(both)], conv.t[r], **how)
-        expected = expected + heat - (-conv.t[r]).exp() * mapped
+        heat = heat_diffusion(x @ theta[r], both, adjacency[tuple(both)], conv.t[r], **how)
+        expected = expected + heat
     torch.testing.assert_close(out, expected)
     learned = x, *conv.parameters()
     grad = torch.randn_like(out)
