@@ -50,10 +50,10 @@ class RelationalChebConv(torch.nn.Module):
     :math:`\mathbf{X} \mathbf{\Theta}_r`. Nothing of the size of the edges times the channels is
     stored.
 
-    There are two forms. With a number of relations, the call is that of
-    :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
-    :class:`torch_geometric.nn.HGTConv` and :class:`torch_geometric.nn.HANConv`. An edge type then
-    needs no reverse: the type `(b, 'rev_r', a)`, which
+    There are two forms. With a number of relations, the layer is called as
+    :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is called
+    as :class:`torch_geometric.nn.HGTConv` and :class:`torch_geometric.nn.HANConv`. An edge type
+    then needs no reverse: the type `(b, 'rev_r', a)`, which
     :class:`torch_geometric.transforms.ToUndirected` adds, is the same relation as `(a, 'r', b)`.
 
     Args:
