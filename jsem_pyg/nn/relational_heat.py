@@ -73,6 +73,7 @@ class RelationalGraph(Prepared):
             from_neighbors: multiply by I - L_r, so that heat starts at the neighbours.
         """
         out = {name: x.new_zeros(len(x), theta.size(-1)) for name, x in x_dict.items()}
+        t = t.to("cpu", torch.float64)  # a GPU waits once, not for every relation
         for number, types in enumerate(self.types):
             mapped = torch.cat([x_dict[name] @ theta[number] for name in types])
             times = read_times(t[number], theta.size(-1))
