@@ -76,7 +76,8 @@ def low_modes(
         The eigenvalues [k], ascending, and the modes [N, k], without gradients, in the type of
         `edge_weight` (torch's default type without it). The columns are orthonormal; for "rw" they
         are :math:`(\bar{d} / d_i)^{1/2}` times those of "sym", with the mean degree
-        :math:`\bar{d}`. The largest entry of each is positive. A residual above `tol` is logged as a warning.
+        :math:`\bar{d}`. The largest entry of each is positive. A residual above
+        `tol` is logged as a warning.
 
     Raises:
         ValueError: if k is larger than N, or :func:`~jsem_pyg.diffusion.heat_diffusion` refuses

@@ -142,9 +142,7 @@ class HypergraphStructure(Prepared):
 
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""
-        remedy = " To fix this, give 'num_hyperedges' where the last hyperedges are empty."
-        name, count = "hyperedge_weight", self.num_hyperedges
-        check_vector(name, hyperedge_weight, count, "hyperedge", remedy)
+        check_vector("hyperedge_weight", hyperedge_weight, self.num_hyperedges, "hyperedge")
 
     def __repr__(self) -> str:
         return (
@@ -161,5 +159,5 @@ def _check_range(what: str, index: Tensor, count: int) -> None:
         raise ValueError(
             f"Expected 'hyperedge_index' to hold {what} numbers in [0, {count}) "
             f"(got values from {low} to {high}). To fix this, see that its rows are node, "
-            f"hyperedge, and that 'num_{what}s' counts them all."
+            f"hyperedge, and that features or weights count every {what}."
         )
