@@ -20,7 +20,7 @@ from .rows import RowRecord
 class DistributedGraph(GraphRows):
     r"""The rows of a graph that this process holds, with a halo of nodes that others hold.
 
-    :func:`distribute` and :func:`load_part` make it. In place of `edge_index` it serves
+    :func:`distribute` makes it. In place of `edge_index` it serves
     :func:`~jsem_pyg.diffusion.heat_diffusion` and the layers; signals, weights and features of
     edges are those of this process. The numbers are the ones that a single process computes.
 
