@@ -24,8 +24,9 @@ from .._checks import (
     numbers_of,
 )
 from ..kernels.csr import CSR
+from ..kernels.edges import sort_edges
 from ..kernels.ordering import scipy_indices
-from ..kernels.table import CHEBYSHEV, EDGES
+from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency
 from .rows import GraphRows
@@ -82,7 +83,7 @@ class GraphStructure(GraphRows):
     def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
         check_unbatched("edge_index", adjacency.row)
         row, col = numbers_of(adjacency.row), numbers_of(adjacency.col)
-        found = EDGES.find("auto", row.device).sort_edges(row, col, num_nodes)
+        found = sort_edges(row, col, num_nodes)
         if found is None:
             _refuse(row, col, num_nodes)
         self.num_nodes, self.num_edges = num_nodes, row.numel()

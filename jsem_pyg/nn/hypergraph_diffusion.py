@@ -15,7 +15,6 @@ from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
 from ..graph import HypergraphStructure
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .conductance import FLOOR
 from .heat_layer import HeatLayer
@@ -42,7 +41,6 @@ class HyperedgeWeight(torch.nn.Module):
         return FLOOR + softplus(self.raw)
 
 
-@lists_backends(CHEBYSHEV)
 class HypergraphDiffusion(HeatLayer):
     r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
 
@@ -67,7 +65,7 @@ class HypergraphDiffusion(HeatLayer):
             `degree`, `tol` and `filter` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        backend (str): What evaluates the series: {backends}.
+        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Shapes:
         - **input:**

@@ -32,11 +32,7 @@ from ..kernels.table import CHEBYSHEV, KernelFamily
 from ..kernels.torch_func import lasting
 
 # The kernels that can multiply by factors.
-FACTORED = KernelFamily(
-    {name: CHEBYSHEV.backends[name] for name in ("reference", "torch")},
-    {"cuda": ("torch",), "cpu": ("torch",)},
-    "reference",
-)
+FACTORED = KernelFamily({name: CHEBYSHEV.backends[name] for name in ("torch", "reference")})
 
 
 class Halfway(NamedTuple):

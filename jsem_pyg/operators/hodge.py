@@ -28,7 +28,6 @@ from torch import Tensor
 from .._checks import check_choice, check_instance, check_vector, numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
-from ..kernels.table import lists_backends
 from .factored import FACTORED, factored_operator
 from .heat_operator import HeatOperator, Scaling
 
@@ -47,7 +46,6 @@ HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
 }
 
 
-@lists_backends(FACTORED)
 def hodge_operator(
     structure: SimplicialStructure,
     part: str,
@@ -71,7 +69,8 @@ def hodge_operator(
             weighted degrees, and W2 a third of the weights of the triangles, which with the edge
             weights above has its spectrum in [0, 1]; "rw" for the random walk that is similar to
             it, :math:`\mathbf{W}_1^{1/2} \mathbf{L} \mathbf{W}_1^{-1/2}`.
-        backend: {backends}. The first is twice differentiable, the second needs bounded memory.
+        backend: "torch" (in bounded memory), "reference" (any device, twice differentiable) or
+            "auto", the first of these that can run.
         dtype: what signals are computed in; None: the type of the weights.
 
     Raises:
