@@ -42,15 +42,10 @@ class GraphReader:
             return self._structures.recall(given, make, *context)
         return make()
 
-    def check_signal(
-        self,
-        structure: Prepared,
-        x: Tensor,
-        check: Callable[[Tensor], None] = lambda x: check_signal_range("x", x),
-    ) -> None:
-        """Raise unless a signal is on the device of the structure, and passes a check."""
+    def check_signal(self, structure: Prepared, x: Tensor) -> None:
+        """Raise unless a signal is in range, and on the device of the structure."""
         check_device(structure.argument, structure.device, x)
-        structure.check_once("x", x, check)
+        structure.check_once("x", x, lambda x: check_signal_range("x", x))
 
     def check(
         self,
