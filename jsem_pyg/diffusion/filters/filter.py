@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._checks import check_instance, check_positive
+from ..._checks import check_instance
 from ...graph.prepare import GraphReader
 from ...kernels.torch_func import eager
 from ...operators import HeatOperator
@@ -182,21 +182,3 @@ def _lengthen(coefficients: Tensor, count: int) -> Tensor:
     """Append zeros to a series [K + 1, S] up to a number of terms."""
     shape = count - len(coefficients), *coefficients.shape[1:]  # torch 2.5 pads nothing empty
     return torch.cat([coefficients, coefficients.new_zeros(shape)])
-
-
-def positive(name: str, value: Any) -> Tensor:
-    """Return a positive number as a 0-d tensor; a tensor stays as it is."""
-    if not isinstance(value, Tensor):
-        check_positive(name, value)
-        return torch.tensor(float(value), dtype=torch.float64, device="cpu")
-    if value.dim() != 0 or not value.is_floating_point():
-        raise ValueError(
-            f"Expected '{name}' to be a number or a 0-d tensor (got shape {list(value.shape)})."
-        )
-    check_positive(name, float(value.detach()))
-    return value
-
-
-def shown(**numbers: Tensor) -> str:
-    """Return numbers as `repr` shows them."""
-    return ", ".join(f"{name}={value.tolist()}" for name, value in numbers.items())
