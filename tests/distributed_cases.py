@@ -192,8 +192,8 @@ CASES = {
         ("auto", "rw", "channels"),
         ("auto", None, "one"),
         ("auto", None, "channels"),
-        ("reference", "rw", "one"),
-        ("reference", None, "scales"),
+        ("torch", "rw", "one"),
+        ("torch", None, "scales"),
     ]
 } | {
     f"{name}, {normalization}": of_layer(LAYERS[name], normalization)
@@ -220,7 +220,7 @@ def cases_of(size, graph_name):
         return list(CASES)
     few = ["auto, None, channels", "sees nodes, sym"]
     if graph_name in ("random", "empty_part", "more_ranks_than_nodes"):
-        few += ["auto, sym, scales", "reference, rw, one"]
+        few += ["auto, sym, scales", "torch, rw, one"]
     return few
 
 

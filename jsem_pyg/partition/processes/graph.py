@@ -11,7 +11,7 @@ from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
-from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
+from .matrix import HaloOperator, HaloPattern
 from .ranks import Ranks
 from .routes import Mirror, Routes, owner_of, sum_over_ranks
 from .rows import RowRecord
@@ -164,13 +164,10 @@ class DistributedGraph(GraphRows):
         check_symmetric(name, there, back)
 
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Operator:
-        """See :class:`~jsem_pyg.graph.rows.GraphRows`; backends are "torch" and "reference"."""
-        if backend == "auto":
-            can_run = CHEBYSHEV.can_run("torch", off_diagonal.device)
-            backend = "torch" if can_run else "reference"
-        check_choice("backend", backend, ("auto", "torch", "reference"))
-        make = HaloOperator if backend == "torch" else PlainHaloOperator
-        return make(self.pattern, off_diagonal, diagonal)
+        """See :class:`~jsem_pyg.graph.rows.GraphRows`; there are CSR products of torch alone."""
+        check_choice("backend", backend, ("auto", "torch"))
+        CHEBYSHEV.choose("torch", off_diagonal.device)
+        return HaloOperator(self.pattern, off_diagonal, diagonal)
 
     def __repr__(self) -> str:
         return (

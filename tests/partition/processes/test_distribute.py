@@ -126,7 +126,7 @@ def test_what_needs_the_whole_graph_is_refused():
         AnisotropicDiffusion(0, fuse=False).double()(x, part)
     with pytest.raises(NotImplementedError, match="'sampler' to be 'graph'"):
         fit(AnisotropicDiffusion(0).double(), part.data, sampler="labels")
-    with pytest.raises(ValueError, match="'backend' to be one of 'auto', 'torch', 'reference'"):
+    with pytest.raises(ValueError, match="'backend' to be one of 'auto', 'torch'"):
         heat_diffusion(x, part, backend="numba")
 
 
