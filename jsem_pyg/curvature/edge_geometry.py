@@ -25,9 +25,6 @@ def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None =
     Returns:
         [E] numbers in [0, 1), of torch's default type, the same in both directions.
 
-    Raises:
-        ValueError: if the graph is directed, out of range, or has self-loops or repeated edges.
-
     Source: Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11, 1912.
 
     Example:

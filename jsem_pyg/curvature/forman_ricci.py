@@ -52,10 +52,6 @@ def forman_curvature(
         [E] the curvature of each column, the same in both directions, in the type of `edge_weight`
         (torch's default type without it), on the device of `edge_index`.
 
-    Raises:
-        ValueError: if the graph is directed or has self-loops or repeated edges, if weights are
-            not positive or not symmetric, or if their curvature is out of the range of their type.
-
     Source: Forman 2003, "Bochner's method for cell complexes"; Samal et al. 2018, "Comparative
     analysis of two discretizations of Ricci curvature for complex networks", equations 7 and 8;
     Topping et al. 2022, "Understanding over-squashing and bottlenecks on graphs via curvature",

@@ -10,12 +10,7 @@ from ..graph.read_structure import read_structure
 def simple_graph(
     edge_index: Tensor | GraphStructure, num_nodes: int | None = None
 ) -> GraphStructure:
-    """Sort and check the edges of a simple, undirected graph, unless they are prepared.
-
-    Raises:
-        ValueError: if it is not of integers in [0, N), or holds self-loops, repeated edges, or
-            edges without their reverse.
-    """
+    """Sort and check the edges of a simple, undirected graph, unless they are prepared."""
     if not isinstance(edge_index, GraphStructure):
         check_edge_index_shape(edge_index)  # the values of a sparse matrix would be lost
     structure = read_structure(edge_index, num_nodes)

@@ -78,9 +78,6 @@ def heat_diffusion(
         A tensor like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the graph is directed or out of range, has self-loops or negative weights, if
-            a value is NaN or infinite, if shapes do not fit, or if the backend cannot run.
         NotImplementedError: if the backend lacks a second derivative or a transform; it names the
             one that has them.
 
@@ -161,7 +158,6 @@ def heat_kernel_columns(
         without it).
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if `nodes` leave the range (a RuntimeError in compiled code), or
             :func:`heat_diffusion` refuses the graph.
 

@@ -36,10 +36,6 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     Returns:
         `[K + 1, *t.shape]` in float64, on the device of `t`.
 
-    Raises:
-        TypeError: if `t` is not a floating-point tensor, or `degree` no integer.
-        ValueError: if a time is negative, NaN or infinite, or `degree` negative.
-
     Example:
         >>> heat_coefficients(torch.tensor(0.0), degree=2)
         tensor([1., 0., 0.], dtype=torch.float64)
@@ -107,10 +103,6 @@ def truncation_bound(t: float, degree: int) -> float:
     Args:
         t: the diffusion time, in [0, 1e4].
         degree: K >= 0.
-
-    Raises:
-        TypeError: if an argument is not a number.
-        ValueError: if it is out of its range.
     """
     _check_time(t)
     check_nonnegative_int("degree", degree)
@@ -124,10 +116,6 @@ def heat_degree(t: float, bound: float) -> int:
     Args:
         t: the largest diffusion time, in [0, 1e4].
         bound: the error allowed, relative to the norm of the signal.
-
-    Raises:
-        TypeError: if an argument is not a number.
-        ValueError: if it is out of its range.
 
     Example:
         >>> heat_degree(5.0, bound=1e-6)

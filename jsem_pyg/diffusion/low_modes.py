@@ -79,10 +79,6 @@ def low_modes(
         :math:`\bar{d}`. The largest entry of each is positive. A residual above
         `tol` is logged as a warning.
 
-    Raises:
-        ValueError: if k is larger than N, or :func:`~jsem_pyg.diffusion.heat_diffusion` refuses
-            the graph.
-
     Source: Zhou, Saad, Tiago and Chelikowsky, "Self-consistent-field calculations using
     Chebyshev-filtered subspace iteration", Journal of Computational Physics 219, 2006.
 

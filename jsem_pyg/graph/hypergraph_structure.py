@@ -54,9 +54,6 @@ class HypergraphStructure(Prepared):
         size: [E] the members of each hyperedge, counted as often as they were given: its degree.
         num_pairs: the ordered pairs of distinct members, summed over the hyperedges.
 
-    Raises:
-        ValueError: if the memberships have another shape or type, or leave the range.
-
     Example:
         >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
         >>> HypergraphStructure(hyperedge_index, num_nodes=5)

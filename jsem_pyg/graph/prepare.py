@@ -73,9 +73,6 @@ class GraphReader:
         """Prepare the graph of a signal [..., N, D]; check it, weights [E], features [E, F].
 
         Returns the structure, and the weights, perhaps from a sparse tensor; None: ones.
-
-        Raises:
-            ValueError: if the graph is malformed, or sizes, devices or values do not fit.
         """
         structure, weight = self._structure(edge_index, x.size(-2), edge_weight)
         self.check_signal(structure, x)

@@ -60,10 +60,6 @@ class SimplicialStructure(Prepared):
         graph: the nodes and edges alone, a :class:`GraphStructure` of the columns and their
             reverses.
 
-    Raises:
-        ValueError: if an edge is a self-loop, is repeated or leaves the range of the nodes, or if a
-            triangle is repeated or lacks an edge.
-
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
         >>> structure = SimplicialStructure(edge_index)
@@ -216,11 +212,7 @@ def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Te
 
 
 def _find_edges(edges: Tensor, triangles: Tensor, num_nodes: int) -> Tensor:
-    """Look up the edges (i, j), (i, k), (j, k) of triangles i < j < k: [3, F].
-
-    Raises:
-        ValueError: if one is not among the sorted `edges` [2, M].
-    """
+    """Look up the edges (i, j), (i, k), (j, k) of triangles i < j < k: [3, F]."""
     i, j, k = triangles
     key = edges[0] * num_nodes + edges[1]
     wanted = torch.stack([i, i, j]) * num_nodes + torch.stack([j, k, k])

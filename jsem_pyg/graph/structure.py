@@ -59,9 +59,6 @@ class GraphStructure(GraphRows):
         csr: the pattern: :class:`~jsem_pyg.kernels.csr.CSR`, a slot for every directed edge.
         reverse: [nnz] the slot of (j, i) for the slot of (i, j).
 
-    Raises:
-        ValueError: if an edge has no reverse, is a self-loop or leaves the range of the nodes.
-
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> GraphStructure(edge_index, num_nodes=4)
@@ -200,11 +197,7 @@ class GraphStructure(GraphRows):
         return (values + values.index_select(0, self.reverse)) / 2
 
     def read_symmetric(self, name: str, values: Tensor) -> Tensor:
-        """Average numbers [E] of the columns over both directions, in float64: [nnz].
-
-        Raises:
-            ValueError: if values are not finite, or not the same in both directions.
-        """
+        """Average numbers [E] of the columns over both directions, in float64: [nnz]."""
         check_edge_vector(name, values, self.num_edges)
         check_finite(name, values)
         slots = self.to_slots(values.detach().to(self.device, torch.float64))

@@ -49,11 +49,7 @@ class KernelFamily:
         return self.backends[name].obstacle(device) is None
 
     def choose(self, name: str, device: torch.device) -> str:
-        """Return the backend that `name` means on a device, where it may be "auto".
-
-        Raises:
-            ValueError: if there is no such backend, or it cannot run on `device`.
-        """
+        """Return the backend that `name` means on a device, where it may be "auto"."""
         self.check(name)
         if name == "auto":
             name = next(each for each in self.backends if self.can_run(each, device))

@@ -75,9 +75,6 @@ class NeighborIndex:
         Returns:
             The neighbours [M, k] (int64) and their distances [M, k], ascending in each row, on the
             device of `x_new`.
-
-        Raises:
-            ValueError: if `k`, the shape or the values of `x_new` do not fit.
         """
         k = self.k if k is None else k
         check_positive_int("k", k)

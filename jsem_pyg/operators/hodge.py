@@ -56,11 +56,6 @@ def hodge_operator(
         backend: "torch" (in bounded memory), "reference" (any device, twice differentiable) or
             "auto", the first of these that can run.
         dtype: what signals are computed in; None: the type of the weights.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if a choice is none of these, the backend cannot run, or weights do not fit.
-            Their values are not looked at.
     """
     check_instance("structure", structure, SimplicialStructure, "a SimplicialStructure")
     if edge_weight is not None:

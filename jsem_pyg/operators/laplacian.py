@@ -84,11 +84,6 @@ def laplacian_operator(
             weights. Roots of degrees or masses that differ by more than 1e6 are used in float64.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
             `normalization=None`; None: ones.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `normalization` or `backend` is none of these, the backend cannot run, or
-            weights or conductance do not fit the edges. Their values are not looked at.
     """
     check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
     check_nonnegative("self_loop", self_loop)

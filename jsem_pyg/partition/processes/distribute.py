@@ -38,7 +38,6 @@ def distribute(
         `data` holds this process's rows.
 
     Raises:
-        ValueError: If the graph is directed, or the partition does not fit it or the processes.
         RuntimeError: If `torchrun` started the process but there is no process group, or another
             process ended or hangs.
 

@@ -51,9 +51,6 @@ class DistributedGraph(GraphRows):
         num_nodes_in_all: N.
         halo: the rows that this process sends and receives.
         ranks: the process group.
-
-    Raises:
-        ValueError: if there are not as many processes as parts.
     """
 
     def __init__(self, record: RowRecord, ranks: Ranks, data: Data) -> None:

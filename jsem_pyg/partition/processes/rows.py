@@ -46,9 +46,6 @@ def cut_rows(
     """Cut the rows of one process out of a whole graph.
 
     Blocks that follow each other go to one process where there are several times as many.
-
-    Raises:
-        ValueError: if the blocks cannot be shared evenly, or the nodes are of another number.
     """
     if partition.num_nodes != structure.num_nodes:
         raise ValueError(
