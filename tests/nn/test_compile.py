@@ -271,9 +271,8 @@ def test_what_has_no_registered_op_runs_eagerly_in_compiled_code(name):
 def test_derivatives_that_compiled_code_does_not_know_are_refused_where_torch_returns_zeros():
     layer, data = bend(AnisotropicDiffusion(backend="reference", learn_t=False)), make_data()
     compiled, x = torch.compile(layer, backend="eager"), data.x.requires_grad_()
-    [grad] = torch.autograd.grad(call(compiled, data).sin().sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match="Expected first derivatives"):
-        grad.sum().backward()
+        torch.autograd.grad(call(compiled, data).sin().sum(), x, create_graph=True)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(data.x.detach(), torch.ones_like(x))
         with torch.no_grad(), pytest.raises(NotImplementedError, match="Expected no forward mode"):
