@@ -43,13 +43,8 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
             :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
 
     Shapes:
-        - **input:**
-          node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
-          edge indices :math:`(2, |\mathcal{E}|)`, both directions of every edge,
-          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
-          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike,
-          masses of the nodes :math:`(|\mathcal{V}|)` *(optional)*, with normalization=None,
-          relations of the edges in :math:`[0, R)` :math:`(|\mathcal{E}|)`, for `num_relations`
+        - **input:** as of :class:`~jsem_pyg.nn.AnisotropicDiffusion`, with node features
+          :math:`(\ldots, |\mathcal{V}|, C_{in})`
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:

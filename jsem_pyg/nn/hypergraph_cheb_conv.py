@@ -34,10 +34,8 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
             in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
 
     Shapes:
-        - **input:**
-          node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
-          memberships :math:`(2, M)`, or another form of hypergraph,
-          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*
+        - **input:** as of :class:`~jsem_pyg.nn.HypergraphDiffusion`, with node features
+          :math:`(\ldots, |\mathcal{V}|, C_{in})`
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:

@@ -78,21 +78,11 @@ class Filter(torch.nn.Module):
         self_loop: float = 0.0,
         node_mass: Tensor | None = None,
     ) -> Tensor:
-        """Filter a signal on a graph: f(L) x.
+        """Filter a signal x [..., N, D] on a graph: f(L) x, or [..., S, N, D] of several filters.
 
-        Args:
-            x: [..., N, D] signals.
-            edge_index: the graph, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
-            edge_weight: [E] non-negative weights, the same in both directions; None: ones.
-            degree: the number of products with S; None: the smallest that `tol` allows.
-            tol: the error allowed, relative to the filter's largest value and to x.
-            normalization: "sym", "rw" or None.
-            backend: what evaluates the series.
-            self_loop: the weight of a loop that every node gets before the normalisation.
-            node_mass: [N] masses, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
-
-        Returns:
-            A tensor like `x`; [..., S, N, D] of several filters.
+        Arguments are those of :func:`~jsem_pyg.diffusion.heat_diffusion`, and the weight of a loop
+        that every node gets before the normalisation. `tol` is relative to the filter's largest
+        value and to x.
         """
         check_signal(x)
         options = HeatOptions(degree, tol, normalization, backend, self_loop)

@@ -13,7 +13,7 @@ from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
 from .matrix import HaloOperator, HaloPattern
 from .ranks import Ranks
-from .routes import Mirror, Routes, owner_of, sum_over_ranks
+from .routes import Mirror, Routes, sum_over_ranks
 from .rows import RowRecord
 
 
@@ -85,7 +85,7 @@ class DistributedGraph(GraphRows):
         csr = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, row)
         place = torch.cat([torch.arange(low, low + n, device=col.device), outside])[col]
         self.row, self.col, self.device = row, col, col.device
-        self.halo = self._find_halo(row, place, outside, begin)
+        self.halo = Routes.to_places(self.ranks, begin, outside)
         self.pattern = HaloPattern(csr, self.halo)
         self._mirror = Mirror(self.ranks, row, place, begin)
         # Both ends are here: each such slot, and the one of the other direction.
@@ -97,16 +97,6 @@ class DistributedGraph(GraphRows):
         # Of all processes, which send other values if edges are repeated.
         repeated = self.ranks.largest(torch.tensor([float(not has_one_each)]))
         self.has_repeated_edges = bool(repeated.item())
-
-    def _find_halo(self, row: Tensor, place: Tensor, outside: Tensor, begin: Tensor) -> Routes:
-        """Find what travels without asking: who holds a neighbour of a row needs that row too."""
-        size, n = self.ranks.size, max(self.num_nodes, 1)
-        owner = owner_of(place, begin)
-        crosses = owner != self.ranks.rank
-        wanted = torch.unique(owner[crosses] * n + row[crosses])
-        send = torch.bincount(wanted // n, minlength=size).tolist()
-        receive = torch.bincount(owner_of(outside, begin), minlength=size).tolist()
-        return Routes(self.ranks, self.num_nodes, wanted % n, send, receive)
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:

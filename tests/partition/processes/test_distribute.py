@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from distributed_cases import GRAPHS, even, random
+from distributed_cases import even, random
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.partition import DistributedGraph, distribute
-from jsem_pyg.partition.processes.ranks import Ranks
+from jsem_pyg.partition import distribute
 from jsem_pyg.partition.processes.rows import cut_rows
 from jsem_pyg.training import fit
 
@@ -21,24 +20,6 @@ def whole():
     data, _ = random(torch.float64, 1)
     data.y, data.note = torch.arange(40), "kept"
     return data
-
-
-class Quiet(Ranks):
-    """One of several processes, for calls that need no answer of the others."""
-
-    def __init__(self, rank, size):
-        self.rank, self.size, self.group = rank, size, None
-
-    def largest(self, values):
-        return values
-
-
-def parts_of(data, partition):
-    structure, size = GraphStructure(data.edge_index, data.num_nodes), partition.num_parts
-    return [
-        DistributedGraph(cut_rows(structure, partition, at, size), Quiet(at, size), Data())
-        for at in range(size)
-    ]
 
 
 def test_a_single_process_has_all_rows():
@@ -57,30 +38,6 @@ def test_features_of_edges_that_are_not_finite_are_refused():
     part.data.edge_attr[3] = torch.nan
     with pytest.raises(ValueError, match="'edge_attr' to be finite"):
         part.check_attr(part.data.edge_attr)
-
-
-@pytest.mark.parametrize("graph_name", GRAPHS)
-@pytest.mark.parametrize("size", [2, 4])
-def test_all_parts_together_are_the_graph(graph_name, size):
-    data, partition = GRAPHS[graph_name](torch.float64, size)
-    parts = parts_of(data, partition)
-    edges = torch.cat([each.edge for each in parts])
-    assert torch.equal(edges.sort()[0], torch.arange(data.edge_index.size(1)))
-    for each in parts:
-        # What one sends is what the other receives.
-        for other in parts:
-            there, here = other.ranks.rank, each.ranks.rank
-            assert each.halo.send[there] == other.halo.receive[here]
-        target, source = each.edges
-        halo = torch.cat([each.nodes, partition.order[halo_places(each)]])
-        got = torch.stack([halo[source], halo[target]])
-        assert torch.equal(got, data.edge_index[:, each.edge])
-
-
-def halo_places(part):
-    low = int(part.record.begin[part.ranks.rank])
-    col = part.record.col
-    return torch.unique(col[(col < low) | (col >= low + part.num_nodes)])
 
 
 def test_more_blocks_than_processes():
