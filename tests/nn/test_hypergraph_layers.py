@@ -88,14 +88,6 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
     torch.testing.assert_close(together, torch.cat(apart), rtol=1e-5, atol=1e-5)
 
 
-def test_weights_say_how_many_hyperedges_there_are():
-    x, index, weight = make_inputs()
-    more = torch.cat([weight, torch.ones(2)])  # of which the last have no members
-    for layer in (HypergraphDiffusion(), HypergraphDiffusion(num_hyperedges=len(more))):
-        out = layer(x, index, more)
-        torch.testing.assert_close(out, HypergraphDiffusion()(x, index, weight))
-
-
 def test_the_last_hypergraph_is_remembered_and_a_change_is_seen():
     x, index, weight = make_inputs()
     layer, index = HypergraphDiffusion(), index.clone()

@@ -88,14 +88,3 @@ def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
     out.sum().backward()
     assert out.isfinite().all()
     assert weight.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("how", [None, "sym"])
-def test_missing_weights_are_ones_of_the_type_of_the_others(how):
-    structure = case("random")[0]
-    weight = torch.linspace(0.5, 1.5, structure.num_edges, dtype=torch.float64)
-    ones = torch.ones(structure.num_triangles, dtype=torch.float64)
-    eye = torch.eye(structure.num_edges, dtype=torch.float64)
-    left_out = hodge_operator(structure, "up", weight, None, how).apply_laplacian(eye)
-    given = hodge_operator(structure, "up", weight, ones, how).apply_laplacian(eye)
-    torch.testing.assert_close(left_out, given, rtol=1e-14, atol=1e-14)

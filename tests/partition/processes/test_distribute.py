@@ -33,13 +33,6 @@ def test_a_single_process_has_all_rows():
     torch.testing.assert_close(y, expected[part.nodes])
 
 
-def test_features_of_edges_that_are_not_finite_are_refused():
-    part = distribute(whole())
-    part.data.edge_attr[3] = torch.nan
-    with pytest.raises(ValueError, match="'edge_attr' to be finite"):
-        part.check_attr(part.data.edge_attr)
-
-
 def test_more_blocks_than_processes():
     data = whole()
     structure = GraphStructure(data.edge_index, 40)
