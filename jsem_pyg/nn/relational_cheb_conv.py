@@ -22,14 +22,12 @@ from ..graph.relations import (
     merge_reverse,
     read_relations,
 )
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import read_metadata
 from .relational_heat import RelationalGraph, RelationalHeat
 
 
-@lists_backends(CHEBYSHEV)
 class RelationalChebConv(torch.nn.Module):
     r"""A graph convolution over edges of several kinds (relations).
 
@@ -78,7 +76,7 @@ class RelationalChebConv(torch.nn.Module):
         tol (float): Largest error of the series, as a part of the norm of
             :math:`\mathbf{X} \mathbf{\Theta}_r` (in which a node counts by its degree, if
             :obj:`"rw"`). The result is a polynomial with exact derivatives at any :obj:`tol`.
-        backend (str): What evaluates the series: {backends}.
+        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, C_{in})`,
