@@ -39,8 +39,11 @@ def content_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file, which then takes the name `path` in one step.
+def write_whole(
+    path: str | os.PathLike[str],
+    content: bytes | memoryview | Callable[[BinaryIO], object],
+) -> None:
+    """Write bytes, or what a function writes, to a temporary file that takes the name `path` then.
 
     The temporary file lies in the same folder, so that the step is one renaming, and has a name
     that nobody else has: threads, processes and containers that share a folder may write to one
@@ -56,7 +59,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     _check_replaceable("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _temporary_file(path.parent) as file:
-        write(file)
+        content(file) if callable(content) else file.write(content)
         file.flush()
         os.fsync(file.fileno())
         if fcntl is None:

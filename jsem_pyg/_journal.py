@@ -36,7 +36,7 @@ def write_journal(
     """Write a journal, whole or not at all: settings and progress are values of JSON by name."""
     content = {"version": version, "settings": dict(settings), "progress": dict(progress)}
     text = json.dumps({**content, "hash": _hash(content)}, indent=1, ensure_ascii=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_whole(path, text.encode())
 
 
 def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Journal:

@@ -48,7 +48,7 @@ def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> 
         OSError: If the file cannot be written.
     """
     content = _encode(kind, name, tree)
-    write_whole(path, lambda file: file.write(content))
+    write_whole(path, content)
 
 
 def check_tree(name: str, tree: Any) -> None:

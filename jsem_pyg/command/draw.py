@@ -1,23 +1,23 @@
 """Draw the map of the clusters by :mod:`jsem_pyg.report`."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch_geometric.data import Data
 
 from .._table_files import as_text
 from .columns import holds_lists
-from .result import MapResult
+from .result import MapResult, Scores
+
+if TYPE_CHECKING:
+    from .make_map import MapSettings
 
 _LONGEST = 1_000  # characters of a document that the map holds
 _MOST_CELLS = 50  # of a row
 
 
-def draw_map(
-    result: MapResult, path: Path, title: str, layout: str, seed: int, settings: Mapping[str, Any]
-) -> None:
+def draw_map(result: MapResult, scores: Scores | None, settings: "MapSettings", path: Path) -> None:
     """Write the page."""
     from ..report import report
 
@@ -40,11 +40,11 @@ def draw_map(
         cluster_names=names[0],
         label_names=label_names,
         level_names=names[1:],
-        scores=None if result.scores is None else result.scores.methods,
-        settings=settings,
-        title=title,
-        layout=layout,
-        random_state=seed,
+        scores=None if scores is None else scores.methods,
+        settings={"command": settings.command, "file": settings.file.name},
+        title=settings.file.name,
+        layout=settings.layout,
+        random_state=settings.seed,
     )
 
 

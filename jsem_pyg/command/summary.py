@@ -1,7 +1,6 @@
 """Write report.md: the result of a map, in words and tables."""
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,8 +8,7 @@ import numpy as np
 
 from ..report.page import score_table, version_table
 from .folder import MapFolder
-from .result import MapResult
-from .scores import Scores
+from .result import MapResult, Scores
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
@@ -19,7 +17,12 @@ _WIDEST = 20  # clusters or classes that a table has columns for
 
 
 def summarize(
-    result: MapResult, title: str, command: Sequence[str], steps: Steps, folder: MapFolder
+    result: MapResult,
+    scores: Scores | None,
+    title: str,
+    command: str,
+    steps: Steps,
+    folder: MapFolder,
 ) -> str:
     """Write the report as Markdown; `command` is what was typed."""
     by_size = np.argsort(-result.sizes, kind="stable").tolist()
@@ -32,8 +35,8 @@ def summarize(
         for cluster in by_size:
             typical = _list(map(_plain, result.typical(cluster, _TYPICAL)))
             parts.append(f"**{cluster}: {_plain(result.names[cluster])}**\n\n{typical}")
-    if result.scores is not None and result.labels is not None:
-        parts += ["## Compared with the labels", _scores(result.scores, result.labels.classes)]
+    if scores is not None and result.labels is not None:
+        parts += ["## Compared with the labels", _scores(scores, result.labels.classes)]
     parts += ["## Notes", _list(map(_plain, steps.notes))]
     parts += ["## To do it again", _settings(result, command, steps.seconds)]
     return "\n\n".join(parts) + "\n"
@@ -97,7 +100,7 @@ def _scores(scores: Scores, classes: list[str]) -> str:
     assert table is not None
     parts = [
         _table(*table),
-        f"Over the {scores.labelled:,} rows that have a label, one of "
+        f"Over the {scores.table.sum():,} rows that have a label, one of "
         f"{counted(len(classes), 'class', 'classes')}, which took no part in the clustering. ARI "
         "(adjusted Rand index) and NMI (normalised mutual information) are 1 for the same groups "
         "and about 0 for random ones; accuracy is of each class matched to one cluster. All three "
@@ -112,7 +115,7 @@ def _scores(scores: Scores, classes: list[str]) -> str:
     return "\n\n".join(parts)
 
 
-def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:
+def _settings(result: MapResult, command: str, seconds: dict[str, float]) -> str:
     versions = ", ".join(map(" ".join, version_table().rows))
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
     clusterer, (points, dimensions) = result.clusterer, result.x.shape
@@ -123,7 +126,7 @@ def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, floa
         f"Seconds: {times}.",
         f"Versions: {versions}.",
     ]
-    return f"```\n{shlex.join(command)}\n```\n\n{_list(lines)}"
+    return f"```\n{command}\n```\n\n{_list(lines)}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

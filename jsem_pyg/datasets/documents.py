@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._table_files import Reading, as_text, read_rows
+from .._table_files import as_text, read_rows
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ def read_documents(
     An empty line of a text file is an empty document, so that rows keep their number. Columns of
     text are joined by a space; labels are in the column ``label``, if there is one, or in another.
     """
-    table = read_rows(path, Reading())
+    names = [text_columns] if isinstance(text_columns, str) else list(text_columns)
+    table = read_rows(path, strings=[*names, label_column or "label"])
     columns = list(table.columns)
     if label_column is None and "label" in columns:
         label_column = "label"
-    names = [text_columns] if isinstance(text_columns, str) else list(text_columns)
     wanted = [*names, *([] if label_column is None else [label_column])]
     if missing := [name for name in wanted if name not in columns]:
         raise ValueError(

@@ -178,5 +178,5 @@ def report(
         **tables,
     )
     encoded = page.encode("utf-8", "backslashreplace")  # halves of characters
-    write_whole(target, lambda file: file.write(encoded))
+    write_whole(target, encoded)
     return target
