@@ -51,11 +51,6 @@ def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> 
     write_whole(path, content)
 
 
-def check_tree(name: str, tree: Any) -> None:
-    """Raise the TypeError that `save_tree` would, without reading a number."""
-    _to_json(name, tree, {})
-
-
 def load_tree(path: str | os.PathLike[str], kind: str) -> Any:
     """Read what `save_tree` wrote; tensors arrive on the CPU.
 

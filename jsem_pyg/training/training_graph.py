@@ -17,7 +17,6 @@ from .._checks import (
     check_edge_weight,
     check_finite,
     check_float,
-    check_instance,
     check_labels,
     check_mask,
     check_num_nodes,
@@ -142,13 +141,19 @@ def prepare_graph(
     else:
         check_edge_index(graph, x.size(0))
         num_edges = graph.size(1)
-    place = x.device if device is None else _read_device(device)
+    place = x.device if device is None else torch.device(device)
     edge_weight, edge_attr = data.get("edge_weight"), data.get("edge_attr")
     if edge_weight is not None:
         check_edge_weight(edge_weight, num_edges)
         edge_weight = edge_weight.detach().to(place)
     if edge_attr is not None:
-        _check_edge_attr(edge_attr, num_edges)
+        check_tensor("data.edge_attr", edge_attr)
+        if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
+            raise ValueError(
+                f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
+                f"'edge_index' (got shape {list(edge_attr.shape)})."
+            )
+        check_finite("data.edge_attr", edge_attr)
         edge_attr = edge_attr.detach().to(place)
     edge_type = data.get("edge_type")
     if edge_type is not None:
@@ -159,33 +164,6 @@ def prepare_graph(
     return TrainingGraph(
         x.detach().to(place), graph, edge_weight, edge_attr, edge_type=edge_type, **nodes
     )
-
-
-def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:
-    """Raise unless these are rows of edges; what they are is for the model to judge."""
-    check_tensor("data.edge_attr", edge_attr)
-    if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
-        raise ValueError(
-            f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
-            f"'edge_index' (got shape {list(edge_attr.shape)})."
-        )
-    if edge_attr.is_floating_point():
-        check_float("data.edge_attr", edge_attr)
-        check_finite("data.edge_attr", edge_attr)
-
-
-def _read_device(device: Any) -> torch.device:
-    """Return a device that computes, or raise an error that says why there is none."""
-    check_instance("device", device, (str, torch.device), "a torch.device or its name")
-    try:
-        found = torch.device(device)
-        torch.zeros(1, device=found).item()  # fails on "meta"
-    except Exception as error:  # of another type for each kind of device
-        raise ValueError(
-            f"Expected 'device' to be a device of this machine, such as 'cpu' (got {device!r}: "
-            f"{error})."
-        ) from error
-    return found
 
 
 def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:

@@ -1,6 +1,5 @@
 """Shows the progress of a training: a bar, the diffusion time, and numbers that go wrong."""
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,11 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from .._progress import open_bar
-from ..nn import AnisotropicDiffusion
 from ..nn.diffusion_time import DiffusionTime
 from .history import EpochRow
-
-_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -58,29 +54,3 @@ def check_numbers(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) 
                 "weights are those with which the epoch began. To fix this error, try a smaller "
                 "'lr', or look for extreme values in the data."
             )
-
-
-def warn_of_stuck_conductances(model: nn.Module) -> None:
-    """Log the layers whose conductance gets next to no gradient."""
-    most = _largest_gradient(model)
-    for name, layer in model.named_modules():
-        if not isinstance(layer, AnisotropicDiffusion):
-            continue
-        part = layer.conductance
-        if part is None or not any(value.requires_grad for value in part.parameters()):
-            continue
-        largest = _largest_gradient(part)
-        if 1000 * largest <= most:
-            _log.warning(
-                "the conductance of %s hardly learns: its largest gradient is %.2g, and %.2g in "
-                "the model. Standardised edge features, or a larger 'rate', help if these features "
-                "tell anything.",
-                name or type(layer).__name__,
-                largest,
-                most,
-            )
-
-
-def _largest_gradient(part: nn.Module) -> float:
-    gradients = [value.grad.abs().max() for value in part.parameters() if value.grad is not None]
-    return max(map(float, gradients), default=0.0)

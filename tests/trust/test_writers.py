@@ -113,6 +113,6 @@ def test_what_a_full_disk_stops_is_not_there_or_as_it_was(tmp_path, monkeypatch)
     assert result.exit_code == 1
     assert "Traceback" not in result.output
     assert "Error: " in result.output
-    assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code == 1
+    assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code != 0
     assert run(*words).exit_code == 0
     assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code == 0
