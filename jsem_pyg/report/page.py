@@ -13,7 +13,7 @@ import numpy as np
 
 from .._extras import import_optional, version_of
 
-SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "charts", "main")
+SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "main")
 PACKAGES = (
     *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
     *("numba", "umap-learn", "plotly"),

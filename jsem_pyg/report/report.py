@@ -19,7 +19,6 @@ from .content import (
     SIDE,
     edge_arrays,
     for_scripts,
-    histograms,
     read_counts,
     read_groupings,
     read_images,
@@ -58,7 +57,7 @@ def report(
     text, click it for its edges and how well they conduct. A search box and a lasso pick points
     out and list them, a slider lets heat flow from the raw features to the chosen time, another one
     shows the levels of a clusterer, and the edges that closed can be shown. Beside the map are
-    clusters, scores, histograms of conductance and curvature, settings and versions.
+    clusters, scores, settings and versions.
 
     The map shows features that diffuse along the edges as they conduct, for 0, 1/8, 1/4, 1/2 and
     all of the chosen time.
@@ -145,7 +144,6 @@ def report(
         import_umap()
     check_writable("path", target)
 
-    charts = histograms(graph, found.conductances, groupings[0].of)
     places = place_points(graph, structure, found, times, layout, random_state, progress)
     arrays = {
         "places": to_grid(places),
@@ -162,7 +160,6 @@ def report(
         "full": FULL,
         "groupings": list(map(for_scripts, groupings)),
         "picture": None if pictures is None else list(pictures.shape[1:]),
-        "charts": list(map(for_scripts, charts)),
     }
     page = render(
         content,
@@ -174,7 +171,6 @@ def report(
         times=times,
         sized=sizes is not None,
         layout={"tsne": "t-SNE"}.get(layout, layout.upper()),
-        charts=charts,
         **tables,
     )
     encoded = page.encode("utf-8", "backslashreplace")  # halves of characters

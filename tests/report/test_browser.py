@@ -50,7 +50,6 @@ def test_the_map_is_drawn(hands):
     assert hands.traces("trace.x.length") == [20, 20, 20]
     assert set(hands.traces("trace.type")) == {"scattergl"}
     assert hands.js("return document.querySelectorAll('#map canvas').length") > 0
-    assert hands.js("return document.querySelectorAll('.chart .bars .point').length") > 0
     assert not hands.shows("#failure")
     names = hands.find_all(".legend:not([hidden]) .group bdi, .legend:not([hidden]) .group [dir]")
     assert [each.text for each in names] == NAMES

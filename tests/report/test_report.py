@@ -112,7 +112,6 @@ def test_few_points(tmp_path, count):
     assert "(PCA of the diffused features)" in written.text  # whatever was asked for
     content, arrays = written.content()
     assert content["times"] == [0.0]
-    assert content["charts"] == []
     assert arrays["places"].shape == (1, count, 2)
     assert arrays["edges_start"].tolist() == [0] * (count + 1)
 
