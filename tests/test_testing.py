@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-
-from jsem_pyg.testing import assert_heat_laws, assert_permutation_equivariant
+from laws import assert_heat_laws, assert_permutation_equivariant
 
 EDGES, WEIGHT = torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
 

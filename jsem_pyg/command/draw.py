@@ -1,23 +1,19 @@
 """Draw the map of the clusters by :mod:`jsem_pyg.report`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch_geometric.data import Data
 
 from .._table_files import as_text
 from .columns import holds_lists
-from .result import MapResult, Scores
-
-if TYPE_CHECKING:
-    from .make_map import MapSettings
+from .result import MapResult, MapSettings, Scores
 
 _LONGEST = 1_000  # characters of a document that the map holds
 _MOST_CELLS = 50  # of a row
 
 
-def draw_map(result: MapResult, scores: Scores | None, settings: "MapSettings", path: Path) -> None:
+def draw_map(result: MapResult, scores: Scores | None, settings: MapSettings, path: Path) -> None:
     """Write the page."""
     from ..report import report
 

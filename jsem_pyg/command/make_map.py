@@ -1,16 +1,13 @@
 """Make a map: read a file, embed it, cluster, name, score, draw and write."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from .._files import write_whole
-from .._table_files import Reading, read_rows
+from .._table_files import read_rows
 from ..datasets.embedder import Embedder
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
@@ -22,7 +19,7 @@ from .content import Content, read_documents, read_labels, read_vectors
 from .draw import draw_map
 from .folder import MapFolder
 from .naming import name_clusters
-from .result import MapResult, Scores, as_csv, assignments
+from .result import MapResult, MapSettings, Scores, as_csv, assignments
 from .steps import Steps, counted
 from .summary import summarize
 
@@ -37,26 +34,6 @@ _SCALED = {
     "standard": "each column divided by its standard deviation",
     "none": "columns as they are",
 }
-
-
-@dataclass(frozen=True)
-class MapSettings:
-    """Holds the file and the options of `jsem-pyg map`."""
-
-    file: Path
-    reading: Reading
-    command: str  # what was typed
-    columns: Sequence[str]
-    types: Mapping[str, str]
-    labels: str | None
-    missing: str
-    clusters: int | str
-    neighbors: int
-    metric: str
-    scale: str
-    words: float
-    layout: str
-    seed: int
 
 
 def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps: Steps) -> None:

@@ -230,7 +230,8 @@ def map_command(
             )
     from ..datasets.embedder import Embedder
     from .folder import MapFolder
-    from .make_map import MapSettings, make_map
+    from .make_map import make_map
+    from .result import MapSettings
 
     folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
     command = shlex.join(["jsem-pyg", *sys.argv[1:]])

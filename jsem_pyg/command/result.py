@@ -1,10 +1,14 @@
-"""Collect the result of a run, compare it with labels, and make its table."""
+"""Hold the settings and the result of a run, compare it with labels, and make its table."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._table_files import Reading
 from ..evaluation import clustering_scores, partition_scores
 from .columns import holds_lists
 from .content import Content, Labels
@@ -17,6 +21,26 @@ if TYPE_CHECKING:
 
 _NO_CLUSTER = -1  # of rows that are left out
 _SEEDS = 3  # of k-means
+
+
+@dataclass(frozen=True)
+class MapSettings:
+    """Holds the file and the options of `jsem-pyg map`."""
+
+    file: Path
+    reading: Reading
+    command: str  # what was typed
+    columns: Sequence[str]
+    types: Mapping[str, str]
+    labels: str | None
+    missing: str
+    clusters: int | str
+    neighbors: int
+    metric: str
+    scale: str
+    words: float
+    layout: str
+    seed: int
 
 
 class Scores(NamedTuple):

@@ -28,8 +28,6 @@ def summarize(
     by_size = np.argsort(-result.sizes, kind="stable").tolist()
     parts = [f"# Clusters of {_plain(title)}", _first_words(result, folder)]
     parts += ["## Clusters", _clusters(result, by_size)]
-    if len(result.levels) > 1:
-        parts += ["## Levels", _levels(result)]
     if result.content.texts is not None:
         parts.append("## Typical documents")
         for cluster in by_size:
@@ -74,24 +72,6 @@ def _clusters(result: MapResult, by_size: list[int]) -> str:
         f"{table}\n\nNames say what sets a cluster apart from the others. Certainty is the mean "
         "probability that a row of the cluster belongs to it; `clusters.csv` has the probability "
         "of every row."
-    )
-
-
-def _levels(result: MapResult) -> str:
-    rows = [
-        (
-            level.n_clusters,
-            f"`--clusters {level.n_clusters}`",
-            f"{level.persistence:.0%}",
-            _plain(" | ".join(names)),
-        )
-        for level, names in result.levels
-    ]
-    table = _table(("clusters", "option", "share of the scales", "names"), rows)
-    return (
-        "How many clusters there are depends on the scale; these numbers persist over the given "
-        "share of all diffusion times. The first is taken; the option asks for another.\n\n"
-        f"{table}"
     )
 
 

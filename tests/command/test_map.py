@@ -112,7 +112,7 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
         check_dtype=False,
     )
     report = Path("wine-map/report.md").read_text()
-    assert "## Levels" in report
+    assert "3 clusters (taken; persist over" in report
     scaled = wine.drop(columns=["name", "target"]).to_numpy(copy=True)
     scaled /= np.subtract(*np.quantile(scaled, [0.75, 0.25], axis=0))
     kmeans = clustering_scores(scaled, wine.target.to_numpy(), 3, seeds=3, normalize=False)

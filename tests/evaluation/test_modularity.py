@@ -1,10 +1,10 @@
 import networkx as nx
 import pytest
 import torch
+from laws import random_graph
 from tiny_graphs import two_parts
 
 from jsem_pyg.evaluation import modularity
-from jsem_pyg.testing import random_graph
 
 
 @pytest.mark.parametrize("seed", range(2))

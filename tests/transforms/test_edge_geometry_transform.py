@@ -2,10 +2,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from dense import exact_heat_diffusion
+from laws import random_graph
 from torch_geometric.data import Data
 
 from jsem_pyg.curvature import jaccard_overlap, robust_standardize
-from jsem_pyg.testing import random_graph
 from jsem_pyg.transforms import EdgeGeometry
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from kernels.edges import definition
+from laws import random_graph
 
 from jsem_pyg.kernels.table import EDGES
-from jsem_pyg.testing import random_graph
 
 CPU = torch.device("cpu")
 BACKENDS = list(EDGES.backends)
