@@ -99,7 +99,6 @@ class Options:
         (torch.float32, torch.float64),
         (torch.relu, torch.sigmoid),
         (len, sorted),
-        (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
     ],
