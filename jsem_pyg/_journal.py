@@ -1,10 +1,7 @@
-"""Keeps the settings that a run depends on, and its progress, so that the run can be resumed.
+"""Keeps the settings that a run depends on, and its progress, in a small JSON file with a hash.
 
-A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``jsem-pyg map`` all
-keep the settings of their run; parts of a graph list in such a file what belongs together. A run
-that goes on with other settings would end in another result: :func:`check_same_settings` refuses
-it, in one wording. :func:`write_journal` and :func:`read_journal` keep settings and progress in a
-small JSON file, written whole, with a hash of both.
+A run that goes on with other settings would end in another result: :func:`check_same_settings`
+refuses it, in one wording.
 """
 
 import json

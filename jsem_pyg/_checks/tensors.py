@@ -130,16 +130,9 @@ def check_device(name: str, device: torch.device, x: Tensor, other: str = "x") -
 
 
 def check_tensor(name: str, value: Any, what: str = "a torch.Tensor") -> None:
-    """Raise a TypeError or ValueError unless `value` is a tensor that has values."""
+    """Raise a TypeError unless `value` is a tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
-    if value.is_nested:
-        raise TypeError(f"Expected '{name}' to be {what} (got a nested one).")
-    if value.is_meta:
-        raise ValueError(
-            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
-            "make it on the CPU or a GPU."
-        )
 
 
 def check_dense(name: str, value: Tensor) -> None:
@@ -152,7 +145,7 @@ def check_dense(name: str, value: Tensor) -> None:
 
 
 def check_float(name: str, value: Any) -> None:
-    """Raise a TypeError or ValueError unless `value` is a floating-point tensor with values."""
+    """Raise a TypeError unless `value` is a floating-point tensor."""
     check_tensor(name, value)
     if value.dtype not in FLOATS:
         raise TypeError(
@@ -162,7 +155,7 @@ def check_float(name: str, value: Any) -> None:
 
 
 def check_integers(name: str, value: Any) -> None:
-    """Raise a TypeError or ValueError unless `value` is a dense tensor of integers with values."""
+    """Raise a TypeError or ValueError unless `value` is a dense tensor of integers."""
     check_tensor(name, value)
     check_dense(name, value)
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
@@ -179,23 +172,11 @@ def check_unmasked(name: str, array: Any) -> None:
 
 
 def tensor_of(name: str, array: Any) -> Tensor:
-    """Return a NumPy array of numbers as a tensor; a TypeError for other arrays.
-
-    They share memory, unless the array is read-only, strided, or in another machine's byte order.
-    """
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"Expected '{name}' to hold numbers (got an array of {array.dtype}).")
+    """Return a NumPy array of numbers as a tensor, which shares its memory if it can."""
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 8 or not array.dtype.isnative:
+        raise TypeError(f"Expected '{name}' to hold numbers of 64 bits (got {array.dtype}).")
     check_unmasked(name, array)
-    array = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
-    if any(step < 0 for step in array.strides):  # along an axis of one entry
-        array = array.copy()
-    try:
-        return torch.from_numpy(array)
-    except TypeError as error:  # torch has no numbers of more than 64 bits
-        raise TypeError(
-            f"Expected '{name}' to hold numbers of 64 bits or fewer (got an array of "
-            f"{array.dtype})."
-        ) from error
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def real_numbers(name: str, value: Any) -> Tensor:

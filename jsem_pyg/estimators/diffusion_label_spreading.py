@@ -9,7 +9,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from .._checks import check_unmasked
 from ..training.label_spreading import reached_by, spread_labels
 from ..training.spectral_clusters import is_better
 from ..training.training_graph import keep_known
@@ -113,40 +112,27 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
 
 def _as_labels(y: Any) -> Any:
-    """Return labels as they are, but text beside the number -1 as objects, not as text of both.
-
-    Raises:
-        ValueError: if a label is masked, None or pandas.NA.
-    """
-    check_unmasked("y", y)
+    """Return labels as they are, but text beside the number -1 as objects, not as text of both."""
     if hasattr(y, "to_numpy"):  # scikit-learn would make floats of pandas' nullable integers
         y = y.to_numpy()
     elif isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
         y = np.array(y, dtype=object)
     if isinstance(y, np.ndarray) and y.dtype == object:
-        missing = [row for row, label in enumerate(y) if not isinstance(label, str | Number)]
+        missing = [label for label in y if not isinstance(label, str | Number)]
         if missing:
             raise ValueError(
-                f"Expected 'y' to hold -1 where a label is unknown (got {y[missing[0]]!r} in row "
-                f"{missing[0]})."
+                f"Expected 'y' to hold -1 where a label is unknown (got {missing[0]!r})."
             )
     return y
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:
-    """Return a mask [N] of the labels that are not -1.
-
-    Raises:
-        ValueError: if these are no classes, or none is known.
-    """
+    """Return a mask [N] of the labels that are not -1; raise if these are no classes, or none."""
     known = np.array([label != -1 for label in y.tolist()], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
     given = y[known].tolist()  # as a list: older scikit-learn refuses an array of objects
     if len({isinstance(label, str) for label in given}) > 1:
-        raise ValueError(
-            "Expected the labels in 'y' to be all text, or all numbers, beside -1 for none (got "
-            "both)."
-        )
+        raise ValueError("Expected the labels in 'y' to be all text, or all numbers (got both).")
     check_classification_targets(given)
     return known
