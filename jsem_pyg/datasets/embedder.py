@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .._files import check_writable
+from .._files import as_path, check_writable
 from .._tensor_file import load_tree, save_tree
-from .text import check_model, encode, load_encoder, model_fingerprint
+from .text import encode, load_encoder, model_fingerprint
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -36,7 +36,8 @@ class Embedder:
     def __init__(self, model: str | os.PathLike[str] | None, cache: Path) -> None:
         self.model = model
         self.cache = cache
-        check_model(model)
+        if model is not None:
+            as_path("model", model)
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
         """Embed P documents: [P, D] float32; `advance` gets the number of documents just done."""

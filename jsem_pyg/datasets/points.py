@@ -80,8 +80,7 @@ def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[st
     classes = [str(name) for name in (range(high + 1) if names is None else names)]
     if len(set(classes)) < len(classes):
         raise ValueError(
-            "Expected the names of classes to differ, one for each class (got "
-            f"{len(classes)} names, of which {len(set(classes))} differ). To fix this, leave out "
-            f"{' or '.join(CLASS_NAMES)} if it holds the class of each row."
+            f"Expected {' or '.join(CLASS_NAMES)} to name each class once (got {len(classes)} "
+            f"names, of which {len(set(classes))} differ)."
         )
     return classes

@@ -1,9 +1,7 @@
 """Stage 9: representations -> scores against classes and graphs.
 
-``clustering_scores`` compares k-means with the labels, ``dirichlet_energy`` measures how much a
-signal varies along the edges.
-``partition_scores`` compares any clustering with the labels, and ``modularity`` with the graph,
-which needs no labels.
+``clustering_scores`` compares k-means with the labels, ``partition_scores`` any clustering.
+``modularity`` compares a clustering with the graph, and ``dirichlet_energy`` a signal.
 """
 
 from .clustering import clustering_scores

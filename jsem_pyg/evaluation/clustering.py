@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 class SeedScores(NamedTuple):
-    """Score one k-means run."""
+    """Score one k-means run, see :func:`partition_scores`."""
 
     seed: int  #: of k-means
-    ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
-    nmi: float  #: normalised mutual information (arithmetic mean), in [0, 1]
-    acc: float  #: accuracy under the best matching of clusters to classes, in [0, 1]
+    ari: float
+    nmi: float
+    acc: float
 
 
 class ClusteringScores(NamedTuple):
@@ -90,8 +90,7 @@ def clustering_scores(
     chosen = _as_seeds(seeds)
     if len(points) < num_clusters:
         raise ValueError(
-            f"Expected 'num_clusters' to be at most the number of points, at least as many points "
-            f"as clusters (got {len(points)} points and {num_clusters} clusters)."
+            f"Expected 'num_clusters' to be at most the {len(points)} points (got {num_clusters})."
         )
     runs = []
     for seed in chosen:
@@ -121,11 +120,9 @@ def _as_seeds(seeds: int | Iterable[int]) -> list[int]:
     if isinstance(seeds, Integral):
         check_positive_int("seeds", seeds)
         return list(range(int(seeds)))
-    chosen = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    chosen = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     if not chosen:
         raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
     for seed in chosen:
         check_nonnegative_int("seeds", seed)
-        if seed >= 2**32:
-            raise ValueError(f"Expected 'seeds' to be below 2**32, for k-means (got {seed}).")
     return list(map(int, chosen))

@@ -144,7 +144,7 @@ def prepare_graph(
     try:
         place = x.device if device is None else torch.device(device)
     except (TypeError, RuntimeError) as error:
-        raise ValueError(f"Expected 'device' to be a device of torch's (got {device!r}).") from error
+        raise ValueError(f"Expected 'device' to be one of torch's (got {device!r}).") from error
     edge_weight, edge_attr = data.get("edge_weight"), data.get("edge_attr")
     if edge_weight is not None:
         check_edge_weight(edge_weight, num_edges)

@@ -12,7 +12,7 @@ from torch_geometric.transforms import BaseTransform
 from .._checks import FLOATS, check_bool, check_dense, check_tensor
 from ..curvature import robust_standardize
 from ..curvature.standardize import robust_scale
-from ._batch import check_data, edge_graph, record_edges
+from ._batch import check_edges, edge_graph, record_edges
 
 
 class EdgeColumns(BaseTransform):
@@ -41,12 +41,6 @@ class EdgeColumns(BaseTransform):
         Args:
             data: a graph, a mini-batch or any iterable of graphs (a dataset), whose edges are taken
                 together.
-
-        Returns:
-            The transform itself.
-
-        Raises:
-            ValueError: if `norm` is False, if there is no edge, or if a graph is refused.
         """
         if not self.norm:
             raise ValueError(
@@ -54,7 +48,7 @@ class EdgeColumns(BaseTransform):
                 "False)."
             )
         graphs = data if isinstance(data, Iterable) and not isinstance(data, BaseData) else [data]
-        columns = [self._checked_columns(graph) for graph in graphs]
+        columns = [self._columns(graph) for graph in graphs]
         if not sum(each.size(0) for each in columns):
             raise ValueError(
                 f"Expected 'data' to have edges to be fitted on (got {len(columns)} graph(s) and "
@@ -65,15 +59,13 @@ class EdgeColumns(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Add the new columns to `data`; `__call__` has copied it."""
-        columns = self._scaled(self._checked_columns(data), data)
+        columns = self._scaled(self._columns(data), data)
         data.edge_attr = self._append(columns, data.get("edge_attr"), data.get("x"))
         record_edges(data, "edge_attr")
         return data
 
-    def _checked_columns(self, data: Data) -> Tensor:
-        check_data(data)
-        if data.edge_index is None:
-            raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
+    def _columns(self, data: Data) -> Tensor:
+        check_edges(data)
         return self.columns(data)
 
     def _scaled(self, columns: Tensor, data: Data) -> Tensor:

@@ -28,8 +28,6 @@ class NodeColumns(BaseTransform):
     def forward(self, data: Data) -> Data:
         """Add the columns to `data`; `__call__` has copied it."""
         check_single(data, "data", "transform its graphs one by one")
-        if data.edge_index is None:
-            raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
         found = self.columns(data.edge_index, data.get("edge_weight"), data.num_nodes or 0)
         if self.attr_name is not None:
             data[self.attr_name] = found

@@ -17,16 +17,13 @@ class AddLowModes(NodeColumns):
     million nodes, precise, and with signs that do not change from run to run. A graph with fewer
     modes gets columns of zeros.
 
-    Reads `edge_index` and, if there is one, `edge_weight`.
+    Reads `edge_index` and, if there is one, `edge_weight`. A mini-batch is refused: a data set's
+    `transform` takes its graphs one by one.
 
     Args:
         k: the number of modes.
         attr_name: the attribute that gets them, [N, k]; None appends them to `data.x`.
         seed: of the random signals that modes are found from.
-
-    Raises:
-        ValueError: if it is a mini-batch (transform its graphs one by one, as a data set's
-            `transform` does), has no `edge_index`, or is refused by `low_modes`.
 
     Source: Dwivedi et al., "Benchmarking graph neural networks", JMLR 24, 2023, section 4.
 

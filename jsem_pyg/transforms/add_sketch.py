@@ -14,16 +14,14 @@ class AddSketch(NodeColumns):
     """Adds an embedding of the nodes that is made of edges alone.
 
     Random signs that heat spreads (:func:`jsem_pyg.diffusion.sketch_nodes`), from `edge_index` and,
-    if there is one, `edge_weight`. Sketches of different graphs cannot be compared.
+    if there is one, `edge_weight`. Sketches of different graphs cannot be compared, so a mini-batch
+    is refused.
 
     Args:
         dim: the number of columns, a multiple of the number of times.
         t: the diffusion time >= 0, or several.
         attr_name: the attribute that gets them, [N, dim]; None appends them to `data.x`.
         seed: of the random signs.
-
-    Raises:
-        ValueError: if it is a mini-batch, has no `edge_index`, or is refused by `sketch_nodes`.
 
     Example:
         >>> import torch

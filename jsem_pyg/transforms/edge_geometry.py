@@ -44,21 +44,13 @@ class EdgeGeometry(EdgeColumns):
     * ``"diffusion_cosine"``: the cosine of the ends' features after a short isotropic diffusion,
       :math:`e^{-t L} X`: it averages the noise of single points away. Needs `x`.
 
-    Reads `edge_index` and, if there is one, `edge_weight`. The columns have the type of an
-    existing `edge_attr`, else of `x`, if these are floating-point; no gradient flows through them.
-    Every graph, in a mini-batch too, is standardised by itself, until :meth:`fit` has made the
-    transform remember the scale of the graphs it was given.
+    Types, scales and :meth:`fit` are as in :class:`FormanCurvature`; no gradient flows through the
+    columns.
 
     Args:
         features: names of the above, one column for each name, in this order.
         t: the diffusion time of ``"diffusion_cosine"``, >= 0.
-        norm: whether to standardise each column by median and median absolute deviation
-            (:func:`jsem_pyg.curvature.robust_standardize`).
-        cat: whether to keep existing edge attributes; False replaces them.
-
-    Raises:
-        ValueError: if a feature is unknown or repeated, if `data` lacks what a feature needs, or if
-            one of the functions refuses the graph.
+        norm, cat: as in :class:`FormanCurvature`.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])

@@ -27,10 +27,6 @@ class FormanCurvature(EdgeColumns):
             (:func:`jsem_pyg.curvature.robust_standardize`).
         cat: whether to keep existing edge attributes; False replaces them.
 
-    Raises:
-        ValueError: if there is no `edge_index` or an `edge_attr` of another length, or if
-            :func:`jsem_pyg.curvature.forman_curvature` refuses the graph.
-
     Example:
         >>> import torch
         >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
