@@ -41,10 +41,7 @@ class LoopOptions:
             check_positive_int("patience", self.patience)
         check_bool("resume", self.resume)
         if self.resume and self.checkpoint is None:
-            raise ValueError(
-                "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
-                "pass the file that the run to continue was kept in."
-            )
+            raise ValueError("Expected 'checkpoint' to be given with resume=True (got None).")
         is_list = isinstance(self.callbacks, Sequence)
         if not is_list or not all(map(callable, self.callbacks)):
             raise TypeError(
@@ -142,7 +139,7 @@ def _read_loss(loss: str | Loss, margin: float) -> Loss:
     if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
         raise ValueError(
             f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "
-            "'model' are trained. To fix this error, move them into the model or freeze them."
+            "'model' are trained."
         )
     return loss
 
@@ -185,13 +182,12 @@ def _sketch(model: nn.Module, graph: TrainingGraph, sketch_dim: int, seed: int) 
     if sketch_dim >= num_channels:
         raise ValueError(
             f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
-            f"{sketch_dim}). To fix this error, leave it out and train on all channels."
+            f"{sketch_dim})."
         )
     if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
         raise ValueError(
-            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike when "
-            f"'sketch_dim' is given (got {model}), since only a diffusion commutes with a "
-            "projection of the channels. To fix this error, leave 'sketch_dim' out."
+            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike, for "
+            f"'sketch_dim' (got {model}): only a diffusion commutes with a projection of channels."
         )
     generator = derive_generator(seed, Purpose.SKETCH)
     size = num_channels, sketch_dim

@@ -214,7 +214,7 @@ def _choose_way(model: nn.Module, loss: str | Loss) -> str:
     if loss == "self_training" and not is_classifier:
         raise TypeError(
             "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
-            f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
+            f"{type(model).__name__})."
         )
     if loss == "auto":
         return _ITSELF if is_classifier else _TRIPLETS
@@ -246,7 +246,7 @@ def _read_labels(
         if labels is not None:
             raise ValueError(
                 "Expected 'labels' to be left out for sampler='labels', which stands for data.y "
-                "(got both). To fix this error, leave one of them out."
+                "(got both)."
             )
         labels = graph.labels_on_mask()
     if labels is None:

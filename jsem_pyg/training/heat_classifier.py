@@ -33,10 +33,9 @@ def classify_by_heat(
         \mathbf{P} = \mathrm{softmax} \left( \mathbf{Z} \mathbf{W} + \mathbf{b} \right), \qquad
         \mathbf{Z} = e^{-t \mathbf{L}} \mathbf{X} \text{ with rows of length one}
 
-    X has the centred features, so that a shift of all of them changes nothing, and a constant
-    column of 1.5 times the root mean square of their lengths, so that rows still differ in length.
-    Every edge conducts fully. This is the baseline of :func:`propagate_labels` and of
-    self-training, which learn which edges conduct.
+    X has the centred features and a constant column of 1.5 times the root mean square of their
+    lengths, so that rows still differ in length. Every edge conducts fully: the baseline of
+    :func:`propagate_labels` and of self-training, which learn which edges conduct.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
@@ -45,9 +44,6 @@ def classify_by_heat(
         t: The diffusion time, > 0; if omitted, :func:`~jsem_pyg.training.select_time` chooses it
             for X.
         seed: Of the triplets that choose the time.
-
-    Returns:
-        A record with `probabilities` [N, C], and the diffusion time `t`.
 
     Sources: Wu et al., "Simplifying graph convolutional networks", 2019, for a linear classifier of
     features that were diffused once; here by heat.

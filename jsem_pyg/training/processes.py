@@ -52,8 +52,7 @@ class DistributedTriplets(GraphTriplets):
         self._num_anchors = int(counts.sum())
         if self._num_anchors == 0:
             raise ValueError(
-                "Expected some node that has a neighbour to have a non-neighbour too, since a "
-                "negative is a non-neighbour (got none in any process)."
+                "Expected some node to have a neighbour and a non-neighbour (got none)."
             )
 
 

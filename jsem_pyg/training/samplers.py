@@ -22,13 +22,9 @@ class GraphTriplets:
     Self-loops are ignored. An edge of weight zero gives neither positives nor negatives.
 
     Args:
-        edge_index: Edges in both directions. Shape [2, E].
-        edge_weight: Non-negative weights; all ones if omitted. Shape [E].
+        edge_index: [2, E] edges in both directions.
+        edge_weight: [E] weights >= 0, or None for ones.
         num_nodes: Number of nodes N, isolated ones included.
-
-    Raises:
-        ValueError: If no node can be an anchor: there are no edges, or every node that has a
-            neighbour is adjacent to all others.
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -46,17 +42,10 @@ class GraphTriplets:
             check_edge_weight(edge_weight, edge_index.size(1))
         row, col = edge_index
         self._prepare(row, col, edge_weight, num_nodes, num_nodes)
-        if self._neighbour.numel() == 0:
-            raise ValueError(
-                "Expected a graph with at least one edge of positive weight between two different "
-                f"nodes, since a positive is a neighbour (got {self.num_nodes} nodes, none with "
-                "a neighbour)."
-            )
         if self._anchors.numel() == 0:
             raise ValueError(
-                "Expected some node that has a neighbour to have a non-neighbour too, since a "
-                "negative is a non-neighbour (got a graph in which each is adjacent to all "
-                f"{self.num_nodes - 1} others). Use fewer neighbours k, or sampler='labels'."
+                "Expected some node to have a neighbour, as a positive, and a non-neighbour, as a "
+                f"negative (got {self.num_nodes} nodes, all without the one or without the other)."
             )
 
     def _prepare(
@@ -102,15 +91,7 @@ class GraphTriplets:
         self._num_anchors, self._before = self._anchors.numel(), 0
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
-        """Draw triplets independently of each other, with replacement.
-
-        Args:
-            num_triplets: Number of triplets M.
-            generator: Source of the randomness, on the CPU; torch's own if omitted.
-
-        Returns:
-            M triplets, on the CPU.
-        """
+        """Draw triplets independently of each other, with replacement; they lie on the CPU."""
         check_positive_int("num_triplets", num_triplets)
         u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
         at = (u[0] * self._num_anchors).long() - self._before
@@ -126,12 +107,6 @@ class GraphTriplets:
         r = (u_negative * self._num_free[anchor]).long()
         end = torch.searchsorted(self._free_before, anchor * self.num_nodes + r, right=True)
         return Triplets(self._first + anchor, positive, r + (end - self._excluded_start[anchor]))
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(num_nodes={self.num_nodes}, "
-            f"num_edges={self._neighbour.numel()}, num_anchors={self._anchors.numel()})"
-        )
 
 
 class LabelTriplets:
@@ -155,16 +130,10 @@ class LabelTriplets:
         self._start = (counts.cumsum(0) - counts)[class_of]
         self._anchors = torch.nonzero(self._count > 1).flatten()  # positions in _node
 
-        if counts.numel() < 2:
+        if counts.numel() < 2 or self._anchors.numel() == 0:
             raise ValueError(
-                "Expected labelled nodes of at least two classes, since a negative is a node of "
-                f"another class (got {labelled.numel()} labelled nodes of {counts.numel()} "
-                "classes)."
-            )
-        if self._anchors.numel() == 0:
-            raise ValueError(
-                "Expected a class with at least two labelled nodes, since a positive is another "
-                f"node of the anchor's class (got {counts.numel()} classes with one node each)."
+                "Expected labelled nodes of two classes or more, one of them with two nodes (got "
+                f"{labelled.numel()} labelled nodes of {counts.numel()} classes)."
             )
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:

@@ -43,9 +43,6 @@ def select_time(
         normalization: See :func:`~jsem_pyg.diffusion.heat_diffusion`.
         seed: Of the triplets.
 
-    Returns:
-        A record with `t`, the time of the lowest loss, and `losses`, a dict with the loss of each.
-
     Example:
         >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
         >>> data = Data(x=torch.eye(6), edge_index=torch.cat([ring, ring.flip(0)], dim=1))

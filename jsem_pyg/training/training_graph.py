@@ -59,8 +59,7 @@ class TrainingGraph:
         if isinstance(graph, GraphRows):
             structure: GraphStructure = graph.whole(
                 "for self-training and for the choice of a time, which need all nodes at once",
-                "train by triplets, fit(..., loss='triplet'), or train on a graph that fits one "
-                "machine, such as a part",
+                "train by triplets, fit(..., loss='triplet')",
             )
         else:
             structure = GraphStructure(graph, self.x.size(0))
@@ -98,19 +97,15 @@ class TrainingGraph:
         if not isinstance(self.edge_index, Tensor):
             raise TypeError(
                 "Expected the graph to be that of a single process, whose edges can be dropped in "
-                f"training (got a {type(self.edge_index).__name__}). To fix this error, train on "
-                "the whole graph, or drop edges by jsem_pyg.partition.prune_edges and distribute "
-                "what is left."
+                f"training (got a {type(self.edge_index).__name__}). To fix this, drop edges by "
+                "jsem_pyg.partition.prune_edges, and distribute what is left."
             )
         return self.edge_index
 
     def labels_on_mask(self) -> Tensor:
         """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
         if self.y is None:
-            raise ValueError(
-                "Expected 'data' to have labels 'y' for sampler='labels' (got none). To fix this "
-                "error, set data.y, or use sampler='graph', which needs none."
-            )
+            raise ValueError("Expected 'data' to have labels 'y' for sampler='labels' (got none).")
         check_labels("data.y", self.y, self.x.size(0))
         known: Tensor = self.y.long().clamp(min=-1)
         if self.train_mask is None:
@@ -175,8 +170,7 @@ def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None 
     lowest = int(labels.min()) if labels.numel() else -1
     if lowest < -1:
         raise ValueError(
-            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest}). To "
-            "fix this error, use -1 for every unknown label, as in labels.clamp(min=-1)."
+            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest})."
         )
     known = labels[labels >= 0].unique()
     if num_classes is None:

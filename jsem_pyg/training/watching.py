@@ -51,6 +51,5 @@ def check_numbers(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) 
         if not bool(torch.isfinite(value).all()):
             raise RuntimeError(
                 f"Expected the {name} to be finite in epoch {epoch} (got NaN or infinity). The "
-                "weights are those with which the epoch began. To fix this error, try a smaller "
-                "'lr', or look for extreme values in the data."
+                "weights are those with which the epoch began. To fix this, try a smaller 'lr'."
             )

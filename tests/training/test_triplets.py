@@ -122,10 +122,10 @@ def test_the_generator_alone_decides():
 @pytest.mark.parametrize(
     ("edges", "num_nodes", "message"),
     [
-        ([[], []], 4, "at least one edge"),
-        ([[1, 2], [1, 2]], 4, "at least one edge"),  # self-loops only
+        ([[], []], 4, "a neighbour"),
+        ([[1, 2], [1, 2]], 4, "a neighbour"),  # self-loops only
         ([[0, 1], [1, 0]], 2, "non-neighbour"),
-        ([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]], 3, "adjacent to all 2 others"),
+        ([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]], 3, "non-neighbour"),
         ([[0, 4], [4, 0]], 3, "node indices in"),
     ],
 )
@@ -149,16 +149,9 @@ def test_labels_decide_and_unknown_ones_are_left_out():
     torch.testing.assert_close(share, expected, atol=0.08, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([0, 0, 0], "at least two classes"),
-        ([-1, -1, -1], "0 labelled nodes of 0 classes"),
-        ([0, 1, 2], "at least two labelled nodes"),
-    ],
-)
-def test_labels_without_triplets_are_refused(y, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("y", [[0, 0, 0], [-1, -1, -1], [0, 1, 2]])
+def test_labels_without_triplets_are_refused(y):
+    with pytest.raises(ValueError, match="labelled nodes of two classes or more"):
         LabelTriplets(torch.tensor(y))
 
 
