@@ -30,8 +30,8 @@ _DTYPES = {f"torch.{name}": getattr(torch, name) for name in _NAMES}
 def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> None:
     """Write a tree, whole or not at all; missing folders are made.
 
-    A tree holds dense tensors, numbers, strings, None, and lists, tuples and dicts of them; tuples
-    are read as lists. Errors call it `name`; `load_tree` checks its `kind`.
+    A tree holds dense tensors, arrays, numbers, strings, None, and lists, tuples and dicts of them;
+    tuples are read as lists. Errors call it `name`; `load_tree` checks its `kind`.
 
     Raises:
         OSError: If the file cannot be written.
@@ -95,6 +95,8 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
     """Write plain values and lists as themselves, and all else as {kind: content}."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return {"array": _to_json(place, torch.from_numpy(value), tensors)}
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) in (Tensor, Parameter) and value.layout == torch.strided:
@@ -111,8 +113,7 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
         return {"dict": items}
     raise TypeError(
         f"Expected '{place}' to be a dense tensor of real numbers or booleans, a number, a string "
-        f"or None, or a list or dict of them (got {type(value).__qualname__}). To fix this, "
-        "convert it (an array by torch.from_numpy), or leave it out."
+        f"or None, or a list or dict of them (got {type(value).__qualname__})."
     )
 
 
@@ -124,6 +125,8 @@ def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
     [(kind, inner)] = content.items()
     if kind == "tensor":
         return tensors[inner]
+    if kind == "array":
+        return _from_json(inner, tensors).numpy()
     if kind == "empty" and 0 in inner[1]:
         return torch.empty(inner[1], dtype=_DTYPES[inner[0]])
     if kind == "dict":

@@ -50,8 +50,7 @@ def test_a_tree_comes_back_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.ones(2), r"'state.a\[0\]' to be .*got ndarray"),
-        (object(), "got object"),
+        (object(), r"'state.a\[0\]' to be .*got object"),
         (1j, "got complex"),
         (torch.eye(2).to_sparse(), "dense tensor .*got Tensor"),
         (torch.zeros(2, dtype=torch.complex64), "real numbers .*got Tensor"),
@@ -113,8 +112,9 @@ def test_nothing_is_executed(tmp_path):
     assert not trace.exists()
 
 
-def test_numbers_of_numpy_come_back_as_numbers(tmp_path):
-    save_tree(tmp_path / "a.st", "test", "state", [np.int64(3), np.float32(0.5), np.bool_(True)])
-    loaded = load_tree(tmp_path / "a.st", "test")
-    assert loaded == [3, 0.5, True]
-    assert [type(each) for each in loaded] == [int, float, bool]
+def test_numbers_and_arrays_of_numpy_come_back(tmp_path):
+    save_tree(tmp_path / "a.st", "test", "state", [np.int64(3), np.bool_(True), np.eye(2)])
+    *loaded, array = load_tree(tmp_path / "a.st", "test")
+    assert loaded == [3, True]
+    assert [type(each) for each in loaded] == [int, bool]
+    np.testing.assert_array_equal(array, np.eye(2))

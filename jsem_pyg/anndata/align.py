@@ -61,9 +61,6 @@ def align(
         random_state: a seed.
         copy: return copies of both, in place of None.
         **options: of :func:`~jsem_pyg.transport.gromov_wasserstein`, such as `epsilon`.
-
-    Raises:
-        ValueError: if genes are to be compared and none is shared.
     """
     adata, other = open_adata(adata, copy), open_adata(other, copy, "other")
     if adata is other:

@@ -43,9 +43,8 @@ def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | 
     """Choose the divisors [D] of the columns of x [N, D], or None.
 
     "auto" is "robust" under "l2" if the columns have different units: neighbouring values of one
-    lie thirty times farther apart than neighbouring values of another. Whole columns may differ by
-    more, since groups may lie far apart along one of them. Columns that are not correlated, such as
-    principal components, keep their scale: it means something.
+    lie thirty times farther apart than neighbouring values of another. Columns that are not
+    correlated, such as principal components, keep their scale: it means something.
     """
     if scale is None or (scale == "auto" and metric != "l2"):
         return None

@@ -28,10 +28,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     A point without a path to any label has the shares of the classes among the labels.
 
-    New points do not change what was fitted, nor each other. A point that is equal to a fitted one
-    has its probabilities; among several equal ones the first counts. Any other point is joined to
-    its nearest fitted points: it begins with its own class (self-training) or with the mean of its
-    neighbours (random walks), and receives their diffused probabilities.
+    New points are placed as in :class:`DiffusionClusterer`.
 
     Args:
         n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
@@ -46,11 +43,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         transduction_: [N] the class of each fitted point: its label, if it has one.
         label_distributions_: [N, C] how probable each class is for it; certain if it has a
             label.
-        edge_index_: [2, E] the graph, both directions of every edge.
-        edge_weight_: [E] the weights of its edges.
-        conductances_: [E] how well each edge conducts, in (0, 1].
         by_graph_: True if labels were spread along the edges alone.
-        t_: how long probabilities diffuse.
+        edge_index_, edge_weight_, conductances_, t_: as in :class:`DiffusionClusterer`.
         n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
@@ -70,11 +64,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
-            y: [N] labels of any kind, -1 for none. In an array of strings every label
-                counts as known; with strings and -1, pass a list, or an array of dtype object.
-
-        Raises:
-            ValueError: if X, y or a parameter does not fit, or no label is known.
+            y: [N] labels of any kind, -1 for none. With strings and -1, pass a list, or an array of
+                dtype object.
         """
         y = _as_labels(y)
         with self._threads(X):

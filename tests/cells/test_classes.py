@@ -38,11 +38,6 @@ def test_levels_and_merges_are_kept(tmp_path):
     assert len(others) + 1 == len(kept.uns["diffusion"]["levels"])
     for number in others:
         assert len(kept.obs[f"diffusion_{number}"].cat.categories) == int(number)
-    mine = {"diffusion_note", f"diffusion_{count}"}  # that number is no column of the call
-    adata.obs[[*mine]] = "mine"
-    cluster(adata, 2)  # levels of the earlier call would belong to other clusters
-    left = {name for name in adata.obs if name.startswith("diffusion")}
-    assert left == {"diffusion"} | mine
 
 
 def few(adata, each=2):

@@ -130,7 +130,6 @@ def with_weight(value):
         (lambda: with_weight(0.123), {}, ValueError, "to be symmetric .* mean of it and its tr"),
         (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
         (made, {"t": -1}, ValueError, "'t' to be non-negative"),
-        (made, {"t": [1, 1]}, ValueError, "times 't' that differ"),
         (made, {"t": "long"}, ValueError, "'t' to be a number or a sequence"),
         (made, {"use_rep": "X"}, ValueError, r"'use_rep' to name an array .* \(got 'X'; there is"),
         (made, {"use_rep": "X_pca", "layer": "a"}, ValueError, "'layer' to be None beside"),
