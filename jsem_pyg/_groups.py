@@ -1,8 +1,4 @@
-"""Sorting and ranking within groups: many lists of different length in one tensor.
-
-An entry i has a group `group[i]` in [0, G): the row of an edge, the class of a node, the graph of a
-point. Nothing here loops over groups, and all of it runs on any device.
-"""
+"""Sorts and ranks within groups: an entry i has a group `group[i]` in [0, G), such as a row."""
 
 import torch
 from torch import Tensor

@@ -31,16 +31,8 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 _ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 # What a file keeps of the fitted attributes as it is.
-_VALUES = [
-    "n_neighbors_",
-    "n_features_in_",
-    "metric_",
-    "scale_",
-    "by_graph_",
-    "cluster_names_",
-    "curve_",
-    "_seed",
-]
+_VALUES = ["n_neighbors_", "n_features_in_", "metric_", "scale_", "by_graph_", "curve_"]
+_VALUES += ["cluster_names_", "_seed"]
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):

@@ -131,5 +131,5 @@ def to_grid(places: np.ndarray) -> np.ndarray:
 
 
 def for_scripts(each: Grouping) -> dict[str, Any]:
-    """Return the fields as values of JSON, without arrays."""
+    """Return the fields but the array, as values of JSON."""
     return {name: value for name, value in vars(each).items() if name != "of"}

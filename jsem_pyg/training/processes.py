@@ -1,8 +1,8 @@
-"""Trains by triplets in several processes that share a graph; each holds some of its rows.
+"""Trains by triplets in several processes that share a graph.
 
 All processes draw the same triplets from the same seed, and keep those whose anchor is one of their
-rows; they fetch the features of other nodes. Losses are shares of one mean, and gradients are added
-up before the step: every process makes the same steps, bit for bit.
+rows. Losses are shares of one mean, and gradients are added up before the step: every process makes
+the same steps, bit for bit.
 """
 
 import hashlib

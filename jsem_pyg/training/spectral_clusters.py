@@ -29,11 +29,8 @@ FAR_APART_CUT, FAR_APART_WORTH = 1e4, 0.1
 class SpectralClusters:
     """The smoothest modes of a graph, and the clusters in them.
 
-    Nodes without edges have no modes; they count to the first cluster.
-
-    Attributes:
-        largest: the largest number of clusters that there are modes for.
-        numbers_apart: the numbers of clusters that lie apart.
+    Nodes without edges have no modes; they count to the first cluster. There are modes for up to
+    `largest` clusters, and `numbers_apart` of them lie apart.
     """
 
     def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:

@@ -1,9 +1,6 @@
-"""Triplets (anchor, positive, negative) and their loss.
+"""Triplets (anchor, positive, negative) and their loss; the positive is to lie nearer."""
 
-The loss draws the positive nearer than the negative. Samplers draw on the CPU, so that one seed
-gives the same triplets on every device.
-"""
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -49,11 +46,8 @@ class TripletBatches:
         return self.sampler.sample(self.size, generator).to(self.device)
 
 
-class Loss(Protocol):
-    """A function of features and triplets to a scalar."""
-
-    def __call__(self, z: Tensor, triplets: Triplets) -> Tensor:
-        """Return a scalar for the features z [N, C]."""
+# A function of features z [N, C] and triplets to a scalar.
+Loss = Callable[[Tensor, Triplets], Tensor]
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def with_weight(value):
         (without_graph, {}, ValueError, r"neighbours of .*scanpy\.pp\.neighbors\(adata\)"),
         (with_nan, {}, ValueError, r"'adata\.X' to be finite \(got 1 NaN"),
         (lambda: with_weight(-1), {}, ValueError, "to be non-negative"),
-        (lambda: with_weight(0.123), {}, ValueError, "to be symmetric .* mean of it and its tr"),
+        (lambda: with_weight(0.123), {}, ValueError, "to be symmetric"),
         (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
         (made, {"t": -1}, ValueError, "'t' to be non-negative"),
         (made, {"t": "long"}, ValueError, "'t' to be a number or a sequence"),

@@ -65,7 +65,7 @@ def test_of_a_clusterer_that_is_not_fitted():
 def test_of_another_model():
     data, _ = blobs()
     result = FitResult(nn.Linear(1, 1), [], best_epoch=1, stopped_early=False)
-    for other, kind in [(result, "a FitResult of Linear"), (3, "int")]:
+    for other, kind in [(result, "Linear"), (3, "int")]:
         with pytest.raises(TypeError, match=rf"Expected 'result' to be what `fit`.*\(got {kind}\)"):
             read_findings(data, other)
 
