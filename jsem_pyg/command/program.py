@@ -85,10 +85,7 @@ def _pop_reading(options: dict[str, Any]) -> Any:
     """Take the options for reading a file out of the others."""
     from .._table_files import Reading
 
-    reading = {name: options.pop(name) for name in _READING}
-    if reading["delimiter"] == "\\t":
-        reading["delimiter"] = "\t"
-    return Reading(**reading)
+    return Reading(**{name: options.pop(name) for name in _READING})
 
 
 def _default_cache() -> Path:
@@ -296,10 +293,9 @@ def predict_command(
 
 
 @main.command("info")
-@_cache_option
-def info_command(cache: Path) -> None:
+def info_command() -> None:
     """Print versions, and which backends run here, or why they do not."""
     from .info import describe
 
-    for line in describe(cache):
+    for line in describe():
         click.echo(line)

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable
 
-from .base import PointsDataset
-from .points import labelled_points
+from .points import PointsDataset, labelled_points
 
 
 class DigitsDataset(PointsDataset):

@@ -25,8 +25,7 @@ def read_documents(
 ) -> Documents:
     """Read one document a line of a text file, or one a row of a table with a header.
 
-    An empty line of a text file is an empty document, so that rows keep their number. Columns of
-    text are joined by a space; labels are in the column ``label``, if there is one, or in another.
+    Columns of text are joined by a space; labels are in the column ``label`` by default.
     """
     names = [text_columns] if isinstance(text_columns, str) else list(text_columns)
     table = read_rows(path, strings=[*names, label_column or "label"])
@@ -36,8 +35,8 @@ def read_documents(
     wanted = [*names, *([] if label_column is None else [label_column])]
     if missing := [name for name in wanted if name not in columns]:
         raise ValueError(
-            f"Expected '{path}' to have the columns {missing} (got {columns}). To fix this, name "
-            "yours by 'text_columns' and 'label_column'."
+            f"Expected 'text_columns' and 'label_column' to name columns (got {missing}; the file has "
+            f"{columns})."
         )
     if table.empty:
         raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
@@ -51,8 +50,7 @@ def read_documents(
     labels = as_text(table[label_column])
     if empty := labels.count(""):
         raise ValueError(
-            f"Expected a label in every row of '{path}' (got {empty} of {len(labels)} empty in "
-            f"the column '{label_column}')."
+            f"Expected a label in every row of '{path}' (got {empty} of {len(labels)} empty)."
         )
     # "01" is a name, and not the class 1.
     are_numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in labels)

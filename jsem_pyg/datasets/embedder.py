@@ -1,7 +1,6 @@
 """Embed documents block by block, and keep the blocks in a folder.
 
-A block is known by its documents and the model alone: a file of another name, a column that holds
-the same, rows that are appended and a run that was killed all find what is there.
+A block is known by its documents and the model alone, so a run that was killed finds what is there.
 """
 
 import hashlib

@@ -8,10 +8,9 @@ from .._checks import check_nonnegative
 from .._files import as_path
 from .._progress import progress_bar
 from .._table_files import suffix_of
-from .base import PointsDataset
 from .documents import read_documents
 from .embedder import Embedder
-from .points import labelled_points, read_arrays
+from .points import PointsDataset, labelled_points, read_arrays
 from .word_features import WordFeatures
 
 
@@ -38,11 +37,6 @@ class EmbeddingDataset(PointsDataset):
             default, leaves them out.
         transform: applied to the data at every access.
         pre_transform: applied once, when the data set is made.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file does not hold what its extension promises, or has no use for an
-            argument.
 
     Example:
         >>> import tempfile
@@ -77,8 +71,7 @@ class EmbeddingDataset(PointsDataset):
         if suffix_of(source) in (".npy", ".npz"):
             if model is not None or words:
                 raise ValueError(
-                    f"Expected no 'model' and no 'words' with the arrays of '{source.name}', which "
-                    f"are points already (got {model!r} and {words!r})."
+                    f"Expected no 'model' and no 'words' with arrays (got {model!r} and {words!r})."
                 )
             arrays: tuple[Any, ...] = read_arrays(source)
         else:

@@ -1,14 +1,17 @@
-"""Read ``.npy`` and ``.npz`` files of embeddings, and check points and labels."""
+"""The base of the data sets: points with labels, checked, perhaps read from a file of arrays."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data, InMemoryDataset
 
 from .._checks import check_finite, check_labels, check_points, tensor_of
+from .._files import as_path
 from .._table_files import CLASS_NAMES, LABELS, POINTS, open_arrays
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
@@ -21,6 +24,32 @@ class LabelledPoints(NamedTuple):
     x: Tensor  # [N, D] float32
     y: Tensor | None  # [N] int64, indices into classes
     classes: list[str]  # the name of each class; empty without labels
+
+
+class PointsDataset(InMemoryDataset):
+    """Holds points with labels.
+
+    Args:
+        root: folder of the data set.
+        points: what it holds.
+        transform: applied to the data at every access.
+        pre_transform: applied once, when the data set is made; the result is not kept in `root`.
+
+    Attributes:
+        classes: the name of each class, by label; empty if there are no labels.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        points: LabelledPoints,
+        transform: Callable | None = None,
+        pre_transform: Callable | None = None,
+    ) -> None:
+        super().__init__(str(as_path("root", root)), transform, pre_transform)
+        data = Data(x=points.x) if points.y is None else Data(x=points.x, y=points.y)
+        self.data = data if pre_transform is None else pre_transform(data)
+        self.classes = points.classes
 
 
 def labelled_points(

@@ -43,9 +43,6 @@ def embed_texts(
     Returns:
         [N, D] embeddings, float32, on the CPU.
 
-    Raises:
-        ImportError: if the packages of the extra ``text`` are not installed.
-
     Example:
         >>> embed_texts(["a cat", "a kitten", "a tax form"]).shape  # doctest: +SKIP
         torch.Size([3, 384])

@@ -9,7 +9,7 @@ from .._checks import check_instance, check_labels, check_tensor, tensor_of
 
 
 class PartitionScores(NamedTuple):
-    """Scores of the agreement of one clustering with the classes."""
+    """Says how well one clustering agrees with the classes."""
 
     ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
     nmi: float  #: normalised mutual information (arithmetic mean), in [0, 1]
