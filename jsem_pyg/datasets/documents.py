@@ -35,7 +35,7 @@ def read_documents(
     wanted = [*names, *([] if label_column is None else [label_column])]
     if missing := [name for name in wanted if name not in columns]:
         raise ValueError(
-            f"Expected 'text_columns' and 'label_column' to name columns (got {missing}; the file has "
+            f"Expected 'text_columns' and 'label_column' to name columns (got {missing}; it has "
             f"{columns})."
         )
     if table.empty:
