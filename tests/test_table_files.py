@@ -120,15 +120,6 @@ def test_parquet_keeps_its_index_as_a_column():
     assert read("a.parquet")["index"].tolist() == ["p", "q"]
 
 
-def test_parquet_keeps_integers_beside_missing_ones():
-    pytest.importorskip("pyarrow")
-    ids = [2**53 + 1, None, 7]
-    pd.DataFrame({"id": pd.array(ids, "Int64")}).to_parquet("a.parquet")
-    cells = read("a.parquet")["id"]
-    assert [int(cells[0]), int(cells[2])] == [2**53 + 1, 7]  # NumPy would compare floats
-    assert cells.isna().tolist() == [False, True, False]
-
-
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "a.parquet.gz", "a.gz"])
 def test_other_suffixes_are_named(name):
     with pytest.raises(ValueError, match=r"ends in one of \.txt, \.csv"):
@@ -171,10 +162,3 @@ def test_a_null_character_does_not_cut_a_cell_short(tmp_path):
     path.write_bytes(b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
     with pytest.raises(ValueError, match="holds a null character"):
         read_rows(path, Reading())
-
-
-@pytest.mark.parametrize("mark", ["\x0c", "\u2028"])
-def test_only_line_ends_end_the_header(tmp_path, mark):
-    file = tmp_path / "table.csv"
-    file.write_text(f"weight{mark}(kg);size\n1;2\n", encoding="utf-8")
-    assert read_rows(file, Reading()).to_numpy().tolist() == [[1, 2]]

@@ -60,14 +60,6 @@ def test_a_few_labels_reach_all_cells():
     assert adata.uns["few_propagated_colors"] == ["red", "green", "blue"]
 
 
-def test_a_category_that_no_cell_has_stays_empty():
-    adata = made()
-    adata.obs["few"] = few(adata).astype("category").cat.add_categories(["a0"])
-    adata.obs["few"] = adata.obs["few"].cat.reorder_categories(["a0", "g0", "g1", "g2"])
-    propagate_labels(adata, "few", key_added="found")
-    assert (adata.obs["found"].astype(str) == adata.obs["group"]).mean() > 0.95
-
-
 def nan_in_pcs():
     adata = made()
     adata.obsm["X_pca"][0, 0] = np.nan

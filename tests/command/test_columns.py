@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,16 +100,6 @@ def test_vectors_come_first_and_text_names_them():
     assert names(choose(v=rows, embeddings=rows).points) == ["embeddings"]
     with pytest.raises(ValueError, match="one column of vectors .*'v', 'w'.*--column"):
         choose(v=rows, w=rows)
-
-
-@pytest.mark.parametrize("lists", [[["a"], []], [[1], [1, 2]]])
-def test_lists_beside_text_are_left_out_or_refused_by_name(lists, tmp_path):
-    lists = lists * (N // 2)
-    rows = [{"tags": tags, "text": text} for tags, text in zip(lists, TEXTS, strict=True)]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert names(choose(**read_rows(tmp_path / "a.jsonl")).points) == ["text"]
-    with pytest.raises(ValueError, match=r"'tags' \(list\)\)\. To fix this, --column takes"):
-        choose(("tags",), tags=lists, text=TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +243,6 @@ def test_a_vector_that_is_missing_or_not_finite_is_left_out():
     found = content(v=[[1.0, 2.0], None, [np.nan, 1.0], [0.0, 0.0], [np.inf, 1], [3, 4]])
     assert found.point.tolist() == [0, -1, -1, 1, -1, 2]
     assert found.missing[2] == "v"
-
-
-def test_what_is_no_text_is_no_document():
-    """As where `predict` reads a file whose column has the name of the texts of the map."""
-    cells = pd.Series(["a b", [1.0], "c"], name="note")
-    with pytest.raises(ValueError, match="the column 'note' .got lists"):
-        read_column(cells, "text")
 
 
 def test_labels_of_any_kind_and_missing_ones():

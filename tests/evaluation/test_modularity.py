@@ -46,12 +46,6 @@ def test_unknown_labels_are_refused():
         modularity(edges + 1, None, torch.tensor([0, 1]))
 
 
-def test_sums_are_in_double_precision():
-    edges = torch.tensor([[0, 2, 1, 1, 3, 2], [1, 3, 2, 0, 2, 1]])
-    weight, labels = torch.tensor([0.1, 0.7, 0.3]).repeat(2), torch.tensor([0, 0, 1, 1])
-    assert modularity(edges, weight, labels) == modularity(edges, weight.double(), labels)
-
-
 def test_one_direction_of_every_edge_is_the_same_graph():
     edge_index, weight = random_graph(20, 0.3, 3, dtype=torch.float64)
     once = edge_index[0] < edge_index[1]

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 from report_cases import blobs
 
-from jsem_pyg.report.content import FULL, edge_arrays, read_groupings, read_images
+from jsem_pyg.report.content import FULL, edge_arrays, read_groupings
 from jsem_pyg.report.page import score_table
 
 
@@ -41,10 +40,3 @@ def test_each_edge_stands_at_its_smaller_end():
     assert arrays["edges_start"].tolist() == [0, 2, 3, 3, 3, 3]
     assert arrays["edges_end"].tolist() == [1, 3, 2]
     assert arrays["edges_conductance"].tolist() == [FULL, FULL // 4, 1]  # to the nearest part
-
-
-def test_pictures_take_all_greys():
-    images = np.array([[[-8.0, 0.0]], [[8.0, -4.0]]])
-    assert read_images(images, 2).tolist() == [[[0, 128]], [[255, 64]]]
-    assert read_images(images > 0, 2).tolist() == [[[0, 0]], [[255, 0]]]
-    assert not read_images(np.full((1, 2, 2), 7), 1).any()

@@ -116,15 +116,6 @@ def test_few_points(tmp_path, count):
     assert arrays["edges_start"].tolist() == [0] * (count + 1)
 
 
-def test_a_failed_report_leaves_the_old_file(tmp_path):
-    path = tmp_path / "map.html"
-    path.write_text("old")
-    data, found = blobs()
-    with pytest.raises(ValueError, match="Expected 'text' to be a list of 60 strings"):
-        report(data, found, path, text=["one"], layout="pca")
-    assert path.read_text() == "old"
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [

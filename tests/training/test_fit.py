@@ -16,7 +16,6 @@ from training.training_cases import (
     two_clusters,
 )
 
-from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import FitResult, Triplets, fit
 from jsem_pyg.training.triplets import TripletLoss
@@ -301,31 +300,6 @@ def test_a_sequential_of_pyg_is_resumed(tmp_path, monkeypatch):
     assert_equal_weights(resumed.model, whole.model)
 
 
-def test_early_stopping_is_resumed_too(tmp_path):
-    """The validation loss rises from the start, so that the counter and best weights matter."""
-
-    def worse(z, triplets):
-        return z.square().mean() if torch.is_grad_enabled() else -z.square().mean()
-
-    data, path = two_clusters(), tmp_path / "run.pt"
-    kwargs = {"epochs": 30, "patience": 5, "loss": worse, **QUICK}
-    start = weights(SmoothingStub())
-    whole = fit(SmoothingStub(), data, **kwargs)
-    assert len(whole.history) == 6
-    assert whole.best_epoch == 1
-    kept = {"checkpoint": path, "checkpoint_every": 1, "resume": True}
-    with pytest.raises(Interruption):
-        fit(SmoothingStub(), data, callbacks=[interrupt_at(4)], **kept, **kwargs)
-    resumed = fit(SmoothingStub(), data, **kept, **kwargs)
-    assert numbers(resumed) == numbers(whole)
-    assert torch.equal(resumed.model.weight, start["weight"])
-    # Once stopped, a run stays stopped.
-    again = fit(SmoothingStub(), data, **kept, **kwargs)
-    assert len(again.history) == 6
-    assert again.stopped_early
-    assert torch.equal(again.model.weight, start["weight"])
-
-
 def test_more_epochs_may_be_asked_for_but_not_fewer(tmp_path):
     data, kept = two_clusters(), {"checkpoint": tmp_path / "run.pt", "resume": True}
     fit(SmoothingStub(), data, epochs=4, **kept, **QUICK)
@@ -459,20 +433,6 @@ def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_first_epoch(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_written(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    fit(SmoothingStub(), two_clusters(), epochs=12, **QUICK)
-    assert list(tmp_path.iterdir()) == []
-    for _ in range(2):
-        result = fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint="run.pt", **QUICK)
-        assert len(result.history) == 2
-    model = SmoothingStub()
-    model.load_state_dict(load_tree("run.pt", "checkpoint")["model"])
-    assert_equal_weights(model, result.model)
-
-
 # ---------------------------------------------------------------- sketching
 
 
@@ -523,27 +483,3 @@ def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):
 
 
 # ---------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"loss": "contrastive"},
-            "'loss' to be one of 'auto', 'self_training', 'signal', 'triplet'",
-        ),
-        ({"resume": True}, "'checkpoint' to be given with resume=True"),
-        ({"loss": nn.Linear(2, 2)}, "no trainable parameters"),
-    ],
-)
-def test_bad_arguments_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        fit(SmoothingStub(), two_clusters(), **({"epochs": 1} | QUICK | change))
-
-
-@pytest.mark.parametrize("key", ["x", "edge_index", "y"])
-def test_data_that_lack_something_are_refused(key):
-    data = two_clusters()
-    del data[key]
-    with pytest.raises(ValueError, match=f"to have (labels )?'{key}'"):
-        fit(SmoothingStub(), data, sampler="labels", epochs=1, **QUICK)

@@ -66,11 +66,3 @@ def test_features_come_in_the_order_asked_for_after_those_there_are():
 def test_refuses_features(features, error, message):
     with pytest.raises(error, match=message):
         EdgeGeometry(features)
-
-
-def test_refuses_graphs_without_features():
-    data = graph()
-    del data.x
-    data.num_nodes = 20
-    with pytest.raises(ValueError, match="to have 'x' for 'diffusion_cosine'.*set data.x"):
-        EdgeGeometry()(data)
