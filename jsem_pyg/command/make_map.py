@@ -16,12 +16,11 @@ from ..estimators.columns import name_by_columns
 from ..estimators.neighbor_estimator import limit_threads
 from .columns import Choice, choose_columns
 from .content import Content, read_documents, read_labels, read_vectors
-from .draw import draw_map
 from .folder import MapFolder
 from .naming import name_clusters
+from .pages import draw_map, summarize
 from .result import MapResult, MapSettings, Scores, as_csv, assignments
 from .steps import Steps, counted
-from .summary import summarize
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,10 +21,10 @@ from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels
 from ..training.spectral_clusters import SpectralClusters, is_better
 from ..training.training_graph import TrainingGraph
-from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
 from .fitted_graph import FittedGraph
+from .neighbor_estimator import ClassEstimator
 
 logger = logging.getLogger(__name__)
 

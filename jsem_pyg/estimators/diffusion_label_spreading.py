@@ -5,14 +5,20 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from ..training.label_spreading import reached_by, spread_labels
+from .._precision import normalize_rows
+from ..diffusion.filters import PersonalizedPageRank
+from ..graph import GraphStructure
 from ..training.spectral_clusters import is_better
-from ..training.training_graph import keep_known
-from .class_estimator import ClassEstimator
+from ..training.training_graph import TrainingGraph, keep_known
+from .neighbor_estimator import ClassEstimator
+
+RESTART = 0.01  # long walks: a few labels reach the ends of long clusters
+WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of far components
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
@@ -76,10 +82,10 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
             trained = self._self_train(len(self.classes_), labels)
-            spread = spread_labels(graph, labels, len(self.classes_))
+            spread = _spread_labels(graph, labels, len(self.classes_))
             if is_better(spread.argmax(-1), trained, graph):
                 self._take_instead(keep_known(spread, labels))
-            self._reached = reached_by(labels >= 0, graph)
+            self._reached = _reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
             self._of_nodes = self._or_shares(self._reached, keep_known(self._field.p, labels))
         self.label_distributions_ = self._of_nodes.numpy().copy()
@@ -127,3 +133,31 @@ def _is_known(y: np.ndarray) -> np.ndarray:
         raise ValueError("Expected the labels in 'y' to be all text, or all numbers (got both).")
     check_classification_targets(given)
     return known
+
+
+@torch.no_grad()
+def _spread_labels(graph: TrainingGraph, labels: Tensor, num_classes: int) -> Tensor:
+    """Estimate class probabilities [N, C] by random walks that restart at labels [N].
+
+    Unknown labels are -1.
+
+    Source: Zhou et al., "Learning with local and global consistency", 2004, with classes divided by
+    the root of their sums.
+    """
+    start = F.one_hot(labels.clamp(min=0), num_classes).double() * (labels >= 0)[:, None]
+    weight = None if graph.edge_weight is None else graph.edge_weight.double()
+    score = PersonalizedPageRank(RESTART)(start, graph.structure, weight, tol=1e-9)
+    score = score.clamp(min=0)
+    return normalize_rows(score / score.sum(0).sqrt())
+
+
+def _reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:
+    """Find the nodes that a path of edges, none of them weak, joins to a known one: [N] bool."""
+    edge_index, weight = graph.edge_index, graph.edge_weight
+    if weight is not None:
+        largest = weight.new_zeros(len(known)).scatter_reduce(0, edge_index[0], weight, "amax")
+        edge_index = edge_index[:, weight > WEAK * largest[edge_index].amin(0)]
+    component = GraphStructure(edge_index, len(known)).component
+    reached = torch.zeros(len(known), dtype=torch.bool)
+    reached[component[known]] = True
+    return reached[component]

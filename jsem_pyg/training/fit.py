@@ -2,6 +2,8 @@
 
 import dataclasses
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -15,8 +17,10 @@ from .._checks import (
     check_nonnegative_int,
     check_positive_int,
 )
+from .._progress import open_bar
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
+from ..nn.diffusion_time import DiffusionTime
 from .begin import SignalOptions, TripletOptions, begin_run
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
@@ -24,7 +28,6 @@ from .self_training import ROUNDS, self_train
 from .signals import fit_from_times
 from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 from .triplets import Loss, TripletSampler
-from .watching import check_numbers, epoch_bar, mean_time
 
 _ITSELF, _TRIPLETS, _SIGNALS = "self-training", "training by triplets", "training on signals"
 EPOCHS = {_TRIPLETS: 100, _SIGNALS: 300}
@@ -175,7 +178,7 @@ def fit(
     if chosen.resume:
         run.load(epochs)
     validation, stop = run.batches.draw(Purpose.VALIDATION), False
-    with epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
+    with _epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
         model.train()
         while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
@@ -189,8 +192,8 @@ def fit(
                     val_loss = run.total(run.loss(z, validation))
             run.sum_gradients()
             loss_of_all = run.total(share)
-            check_numbers(epoch, loss_of_all, val_loss, model)
-            t = mean_time(model)  # like the losses, of the weights before the step
+            _check_numbers(epoch, loss_of_all, val_loss, model)
+            t = _mean_time(model)  # like the losses, of the weights before the step
             if chosen.patience is not None:
                 run.compare_with_best(val_loss.item())
             run.optimizer.step()
@@ -253,3 +256,46 @@ def _read_labels(
         return None
     check_known_classes(labels, graph.x.size(0), num_classes)
     return labels.to(graph.x.device, torch.int64)
+
+
+@contextmanager
+def _epoch_bar(epochs: int, done: int, shown: bool) -> Iterator[Callable[[EpochRow], None]]:
+    """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
+
+    Nothing is shown in a log file, or in a notebook without ipywidgets.
+    """
+    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True}
+    with open_bar(shown, total=epochs, initial=done, **options) as bar:
+
+        def show(row: EpochRow) -> None:
+            time = "" if row.t is None else f"  t {row.t:.2f}"
+            text = f"loss {row.loss:.4f}{time}  {row.seconds:.3f} s/epoch"
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(row.epoch - bar.n)
+
+        yield show
+
+
+def _mean_time(model: nn.Module) -> float | None:
+    """Return the mean of all diffusion times in a model, None if it has none."""
+    times = [
+        module().detach().flatten()
+        for module in model.modules()
+        if isinstance(module, DiffusionTime)
+    ]
+    return torch.cat(times).mean().item() if times else None
+
+
+def _check_numbers(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:
+    """Raise a RuntimeError before a step that would spoil the weights."""
+    numbers = {"loss": loss, "validation loss": val_loss} | {
+        f"gradient of '{name}'": parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    for name, value in numbers.items():
+        if not bool(torch.isfinite(value).all()):
+            raise RuntimeError(
+                f"Expected the {name} to be finite in epoch {epoch} (got NaN or infinity). The "
+                "weights are those with which the epoch began. To fix this, try a smaller 'lr'."
+            )

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from jsem_pyg.datasets.documents import read_documents
+from jsem_pyg.datasets.embedding_dataset import read_documents
 
 
 def write(path, text, encoding="utf-8"):

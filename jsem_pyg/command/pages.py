@@ -1,18 +1,25 @@
-"""Write report.md: the result of a map, in words and tables."""
+"""Write the pages of a map: report.md, in words and tables, and map.html by `jsem_pyg.report`."""
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch_geometric.data import Data
 
+from .._table_files import as_text
 from ..report.page import score_table, version_table
+from .columns import holds_lists
 from .folder import MapFolder
-from .result import MapResult, Scores
+from .result import MapResult, MapSettings, Scores
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
+_ON_MAP = 1_000  # characters of a document that the map holds
+_MOST_CELLS = 50  # of a row
 _WIDEST = 20  # clusters or classes that a table has columns for
 
 
@@ -123,3 +130,58 @@ def _plain(text: str) -> str:
     line = " ".join(text.split())
     line = line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
     return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", line)
+
+
+def draw_map(result: MapResult, scores: Scores | None, settings: MapSettings, path: Path) -> None:
+    """Write the page."""
+    from ..report import report
+
+    data = Data(x=torch.from_numpy(result.x))
+    label_names = None
+    if result.labels is not None:
+        labels = torch.from_numpy(result.labels.codes[result.content.first_row])
+        label_names = [*result.labels.classes, "(no label)"]
+        data.y = torch.where(labels < 0, len(result.labels.classes), labels)
+    names = [
+        [name if name == f"cluster {i}" else f"{i}: {name}" for i, name in enumerate(level)]
+        for level in result.level_names
+    ]
+    report(
+        data,
+        result.clusterer,
+        path,
+        text=_texts(result),
+        counts=result.content.sizes.tolist(),
+        cluster_names=names[0],
+        label_names=label_names,
+        level_names=names[1:],
+        scores=None if scores is None else scores.methods,
+        settings={"command": settings.command, "file": settings.file.name},
+        title=settings.file.name,
+        layout=settings.layout,
+        random_state=settings.seed,
+    )
+
+
+def _texts(result: MapResult) -> list[str]:
+    """Say which rows each point has, and show the beginning of its document, or else its cells."""
+    said = []
+    texts = result.content.texts or _cells(result)
+    for row, size, text in zip(result.content.first_row, result.content.sizes, texts, strict=True):
+        rows = f"row {row}" if size == 1 else f"row {row} and {size - 1} like it"
+        cut = text if len(text) <= _ON_MAP else f"{text[:_ON_MAP]} ..."
+        said.append(f"{rows}: {cut}" if text else rows)
+    return said
+
+
+def _cells(result: MapResult) -> list[str]:
+    """List the cells of each point's row with their columns, except vectors and what is missing."""
+    table = result.file.iloc[result.content.first_row]
+    names = [name for name in table.columns if not holds_lists(table[name])]
+    if not names:
+        return [""] * len(table)
+    rest, names = " ..." if len(names) > _MOST_CELLS else "", names[:_MOST_CELLS]
+    return [
+        ", ".join(f"{name} {cell}" for name, cell in zip(names, row, strict=True) if cell) + rest
+        for row in zip(*(as_text(table[name]) for name in names), strict=True)
+    ]
