@@ -20,6 +20,7 @@ from .steps import Steps, counted
 logger = logging.getLogger(__name__)
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PATH = click.Path(path_type=Path)
 _NEEDS = {"auto": ("plotly", "umap"), "umap": ("plotly", "umap"), "pca": ("plotly",), "none": ()}
 _TYPES = ("number", "date", "category", "text")
 
@@ -132,23 +133,12 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    help="Folder to write to.  [default: FILE without its suffix, and -map, here]",
+    type=_PATH,
+    help="Folder to write to.  [default: FILE-map, no suffix]",
 )
+@click.option("-c", "--column", "columns", multiple=True, help="Column to cluster.  [guessed]")
 @click.option(
-    "-c",
-    "--column",
-    "columns",
-    multiple=True,
-    help="Column to cluster: text (several are joined), numbers, dates and categories, or "
-    "vectors.  [guessed]",
-)
-@click.option(
-    "--type",
-    "types",
-    type=_ColumnType(),
-    multiple=True,
-    help="What a column is taken for: number, date, category or text.  [as pandas reads it]",
+    "--type", "types", type=_ColumnType(), multiple=True, help="What a column is taken for."
 )
 @click.option(
     "--missing",
@@ -163,8 +153,7 @@ Examples:
     "--metric",
     type=click.Choice(["auto", "cosine", "l2"]),
     default="auto",
-    help="What makes rows neighbours: a small angle, or a small distance, as for columns of "
-    "numbers.",
+    help="What makes rows neighbours: a small angle, or a small distance, as in tables.",
 )
 @click.option(
     "--scale",
@@ -178,24 +167,15 @@ Examples:
     "comes along and needs no network]",
 )
 @click.option(
-    "--words",
-    type=click.FloatRange(min=0),
-    default=0.5,
-    help="Weight of the words of documents beside their embeddings; 0 leaves them out.",
+    "--words", type=click.FloatRange(min=0), default=0.5, help="Weight of words; 0 leaves them out."
 )
 @click.option(
     "--layout",
     type=click.Choice(list(_NEEDS)),
     default="auto",
-    help="How the map is laid out: auto is t-SNE for few points, UMAP for many; none leaves it "
-    "out.",
+    help="Of the map: auto is t-SNE for few points, UMAP for many; none leaves it out.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Of what is drawn at random; the same seed gives the same map.",
-)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of what is drawn at random.")
 @click.option("--overwrite", is_flag=True, help="Replace the map that is in the folder.")
 @_reading_options
 @_cache_option
@@ -244,13 +224,7 @@ def map_command(
 @main.command("predict")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("file", type=_FILE)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    default="-",
-    help="CSV file to write; the standard output otherwise.",
-)
+@click.option("-o", "--output", type=_PATH, help="CSV file to write.  [default: standard output]")
 @click.option(
     "-c",
     "--column",
@@ -264,7 +238,7 @@ def map_command(
 def predict_command(
     folder: Path,
     file: Path,
-    output: str,
+    output: Path | None,
     columns: tuple[str, ...],
     cache: Path,
     verbose: bool,
@@ -276,8 +250,8 @@ def predict_command(
     in FOLDER is executed.
     """
     import_optional("pandas", "`jsem-pyg predict`")
-    if output != "-":
-        check_writable("--output", Path(output))
+    if output is not None:
+        check_writable("--output", output)
     from .folder import MapFolder
     from .predict import assign
     from .result import as_csv
@@ -285,7 +259,7 @@ def predict_command(
     steps = Steps()
     with steps.listening(verbose):
         table = assign(MapFolder(folder), file, _pop_reading(options), columns, cache, steps)
-    if output == "-":
+    if output is None:
         click.echo(as_csv(table), nl=False)
         return
     write_whole(output, as_csv(table))

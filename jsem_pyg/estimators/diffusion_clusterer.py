@@ -19,7 +19,7 @@ from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels
-from ..training.spectral_clusters import SpectralClusters, is_better
+from ..training.clusters import SpectralClusters, is_better
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns

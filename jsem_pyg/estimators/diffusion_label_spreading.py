@@ -13,7 +13,7 @@ from torch import Tensor
 from .._precision import normalize_rows
 from ..diffusion.filters import PersonalizedPageRank
 from ..graph import GraphStructure
-from ..training.spectral_clusters import is_better
+from ..training.clusters import is_better
 from ..training.training_graph import TrainingGraph, keep_known
 from .neighbor_estimator import ClassEstimator
 

@@ -9,14 +9,12 @@ along edges whose conductance it learns.
 
 from .choose_num_classes import choose_num_classes
 from .fit import fit
-from .heat_classifier import classify_by_heat
+from .heat_classifier import classify_by_heat, select_time
 from .history import FitResult
 from .interpolation import interpolate
 from .label_propagation import propagate_labels
 from .prune_edges import PruneEdges
-from .samplers import GraphTriplets
-from .time_selection import select_time
-from .triplets import Triplets
+from .triplets import GraphTriplets, Triplets
 
 __all__ = [
     "FitResult",

@@ -16,11 +16,17 @@ from .history import Callback
 from .processes import DistributedTriplets, SharedLoss, settings_of_all
 from .prune_edges import PruneEdges, diffusion_layers
 from .run import Run
-from .samplers import GraphTriplets, LabelTriplets
 from .seeds import Purpose, derive_generator
 from .signals import read_signals
 from .training_graph import TrainingGraph
-from .triplets import Loss, TripletBatches, TripletLoss, TripletSampler
+from .triplets import (
+    GraphTriplets,
+    LabelTriplets,
+    Loss,
+    TripletBatches,
+    TripletLoss,
+    TripletSampler,
+)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
-from .clusters import merged_clusters
+from .clusters import WORTH, SpectralClusters, merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng
-from .spectral_clusters import WORTH, SpectralClusters
 from .training_graph import TrainingGraph, prepare_graph
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from .._fingerprint import describe
 from ..partition import DistributedGraph
-from .samplers import GraphTriplets
-from .triplets import Loss, Triplets
+from .triplets import GraphTriplets, Loss, Triplets
 
 
 class SharedLoss:

@@ -31,9 +31,9 @@ from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import k_means
+from .heat_classifier import select_time
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .time_selection import select_time
 from .training_graph import TrainingGraph, keep_known
 
 _log = logging.getLogger(__name__)

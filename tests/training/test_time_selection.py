@@ -3,8 +3,8 @@ from training.training_cases import two_clusters
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.training import GraphTriplets, select_time
+from jsem_pyg.training.heat_classifier import NUM_TRIPLETS
 from jsem_pyg.training.seeds import Purpose, derive_generator
-from jsem_pyg.training.time_selection import NUM_TRIPLETS
 from jsem_pyg.training.triplets import TripletLoss
 
 TIMES = [0.1, 2.0, 50.0]

@@ -6,8 +6,7 @@ from torch_geometric.utils import to_undirected
 
 from jsem_pyg.training import GraphTriplets, Triplets
 from jsem_pyg.training.processes import SharedLoss
-from jsem_pyg.training.samplers import LabelTriplets
-from jsem_pyg.training.triplets import TripletLoss
+from jsem_pyg.training.triplets import LabelTriplets, TripletLoss
 
 
 def generator(seed=0):
