@@ -22,25 +22,7 @@ your own joins. Every part is loaded where it is first used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from . import (
-        curvature,
-        datasets,
-        diffusion,
-        estimators,
-        evaluation,
-        graph,
-        neighbors,
-        nn,
-        operators,
-        partition,
-        report,
-        training,
-        transforms,
-        transport,
-    )
+from typing import Any
 
 __version__ = "0.1.0"
 

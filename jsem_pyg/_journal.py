@@ -66,12 +66,6 @@ def check_same_settings(
     """Raise a ValueError that names the settings in which a run differs from one to be resumed.
 
     `path` is the file or folder of the run, and `remedy` what else the user can do.
-
-    Example:
-        >>> check_same_settings("run.st", {"lr": "0.1"}, {"lr": "0.2"}, "pass resume=False")
-        Traceback (most recent call last):
-            ...
-        ValueError: Expected 'lr' to be 0.1, as in the run that '...' was begun with (got 0.2). ...
     """
     names = [
         name

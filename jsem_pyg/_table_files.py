@@ -153,12 +153,7 @@ def _read_csv(
 
 
 def guess_delimiter(text: str) -> str:
-    """Return the delimiter that divides the first line into the most cells, or a comma.
-
-    Example:
-        >>> guess_delimiter('id;"a, b, c";text')
-        ';'
-    """
+    """Return the delimiter that divides the first line into the most cells, or a comma."""
 
     def fit(delimiter: str) -> tuple[bool, int]:
         lines = StringIO(text[:_HEAD].lstrip("\r\n"), newline="")

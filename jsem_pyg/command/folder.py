@@ -29,12 +29,11 @@ class MapFolder:
         self.path = path
         self.map = path / "map.html"
         self.clusters = path / "clusters.csv"
-        self.left_out = path / "left_out.csv"
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
         self._points = path / "points.safetensors"
         self._record = path / "run.json"
-        results = [self.map, self.clusters, self.left_out, self.report]
+        results = [self.map, self.clusters, self.report]
         self._files = [*results, self.clusterer, self._points, self._record]
 
     def check_free(self, overwrite: bool) -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from .._files import write_whole
 from .._table_files import read_rows
@@ -109,9 +108,8 @@ def _show_source(choice: Choice, content: Content, steps: Steps) -> None:
         lacking = Counter(name for names in content.missing.values() for name in names.split(", "))
         fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
         steps.note(
-            f"{counted(len(content.missing), 'row is', 'rows are')} left out, in no cluster, and "
-            "listed in left_out.csv. Missing is "
-            f"{', '.join(f'{name} in {many:,}' for name, many in lacking.items())}{fix}."
+            f"{counted(len(content.missing), 'row is', 'rows are')} left out, in no cluster. "
+            f"Missing is {', '.join(f'{name} in {many:,}' for name, many in lacking.items())}{fix}."
         )
     if content.filled:
         filled = ", ".join(f"{count:,} of {name}" for name, count in content.filled.items())
@@ -202,9 +200,6 @@ def _write(
             draw_map(result, scores, settings, folder.map)
     table = assignments(content, clusterer.probabilities_, result.names, result.file)
     pages = {folder.clusters: as_csv(table)}
-    if content.missing:
-        missing = pd.DataFrame(content.missing.items(), columns=["row", "missing"])
-        pages[folder.left_out] = as_csv(missing)
     written = summarize(result, scores, settings.file.name, settings.command, steps, folder)
     pages[folder.report] = written.encode()
     for path, page in pages.items():

@@ -20,7 +20,6 @@ _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
 _ON_MAP = 1_000  # characters of a document that the map holds
 _MOST_CELLS = 50  # of a row
-_WIDEST = 20  # clusters or classes that a table has columns for
 
 
 def summarize(
@@ -85,33 +84,23 @@ def _clusters(result: MapResult, by_size: list[int]) -> str:
 def _scores(scores: Scores, classes: list[str]) -> str:
     table = score_table(scores.methods)
     assert table is not None
-    parts = [
-        _table(*table),
-        f"Over the {scores.table.sum():,} rows that have a label, one of "
+    return (
+        f"{_table(*table)}\n\nOver the {scores.labelled:,} rows that have a label, one of "
         f"{counted(len(classes), 'class', 'classes')}, which took no part in the clustering. ARI "
         "(adjusted Rand index) and NMI (normalised mutual information) are 1 for the same groups "
         "and about 0 for random ones; accuracy is of each class matched to one cluster. All three "
         "suffer where there are more clusters than classes, or fewer, even if every cluster is "
-        "pure.",
-    ]
-    clusters = scores.table.shape[1]
-    if max(len(classes), clusters) <= _WIDEST:
-        heads = ("rows of the class", *(f"in {cluster}" for cluster in range(clusters)))
-        rows = zip(map(_plain, classes), scores.table, strict=True)
-        parts.append(_table(heads, [(name, *row) for name, row in rows]))
-    return "\n\n".join(parts)
+        "pure."
+    )
 
 
 def _settings(result: MapResult, command: str, seconds: dict[str, float]) -> str:
-    versions = ", ".join(map(" ".join, version_table().rows))
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
     clusterer, (points, dimensions) = result.clusterer, result.x.shape
     lines = [
-        f"Points: {points:,} of {dimensions} dimensions; neighbours of each: "
-        f"{clusterer.n_neighbors_}, by {clusterer.metric_}; edges: "
-        f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
-        f"Seconds: {times}.",
-        f"Versions: {versions}.",
+        f"Points: {points:,} of {dimensions} dimensions; edges: "
+        f"{clusterer.edge_index_.shape[1] // 2:,}. Seconds: {times}.",
+        f"Versions: {', '.join(map(' '.join, version_table().rows))}.",
     ]
     return f"```\n{command}\n```\n\n{_list(lines)}"
 

@@ -195,7 +195,7 @@ def map_command(
     FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
     the columns are guessed and shown; --column sets them), or vectors (.npy, .npz). The folder
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
-    estimator. Rows that lack something are in no cluster; left_out.csv lists them. A run that was
+    estimator. Rows that lack something are in no cluster. A run that was
     stopped is begun again by the same command; documents that were embedded are not embedded again.
     """
     import_optional("pandas", "`jsem-pyg map`")

@@ -47,7 +47,7 @@ class Scores(NamedTuple):
     """Says how well clusters agree with labels, over the rows that have one."""
 
     methods: dict[str, dict[str, Any]]  # by method and score; of k-means with their spread
-    table: np.ndarray  # [classes, clusters] how many rows of each class are in each cluster
+    labelled: int  # rows
 
 
 class MapResult(NamedTuple):
@@ -111,9 +111,7 @@ class MapResult(NamedTuple):
                 "accuracy": (theirs.acc, theirs.acc_std),
             },
         }
-        table = np.zeros((len(self.labels.classes), count), dtype=np.int64)
-        np.add.at(table, (y, clusters), 1)
-        return Scores(methods, table)
+        return Scores(methods, len(y))
 
 
 def assignments(

@@ -51,16 +51,14 @@ class Embedder:
         key = self._key(texts)
         path = self.cache / f"{key}.safetensors"
         try:
-            tree = load_tree(path, _KIND)
-            if tree["key"] == key:
-                return tree["x"]
-            logger.warning("Expected '%s' to hold this block. Embedding it anew.", path)
+            x: Tensor = load_tree(path, f"{_KIND} {key}")
+            return x
         except FileNotFoundError:
             check_writable("cache", path)
         except ValueError as error:
             logger.warning("%s Embedding it anew.", error)
         x = encode(self._encoder, texts)
-        save_tree(path, _KIND, "x", {"x": x, "key": key})
+        save_tree(path, f"{_KIND} {key}", "x", x)
         return x
 
     def _key(self, texts: list[str]) -> str:

@@ -94,10 +94,6 @@ class WordFeatures:
         self._state = state
         return self
 
-    def __repr__(self) -> str:
-        """Show the arguments."""
-        return f"{type(self).__name__}(weight={self.weight:g}, dim={self.dim})"
-
 
 def _vectorizer(**options: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer

@@ -23,8 +23,7 @@ from ..training.clusters import SpectralClusters, is_better
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
-from .fitted_graph import FittedGraph
-from .neighbor_estimator import ClassEstimator
+from .neighbor_estimator import ClassEstimator, FittedGraph
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +37,11 @@ _VALUES += ["cluster_names_", "_seed"]
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
     """Clusters points without labels, on the graph of their nearest neighbours.
 
-    Two clusterings are made, and the better one is kept. Self-training fits a
-    :class:`~jsem_pyg.nn.DiffusionClassifier` to the graph (:func:`~jsem_pyg.training.fit`): it
-    finds clusters that overlap, such as clusters of embeddings. Spectral clustering (k-means of the
-    smoothest modes of the graph, :func:`~jsem_pyg.diffusion.low_modes`) finds clusters of any
-    shape that lie apart, and needs no more than one column. It is kept if self-training loses
-    clusters, if its modularity is at least 0.01 higher, or if much less weight lies between
-    its clusters.
+    Two clusterings are made, and the better one is kept. Self-training
+    (:func:`~jsem_pyg.training.fit`) finds clusters that overlap, such as clusters of embeddings.
+    Spectral clustering (k-means of the smoothest modes of the graph) finds clusters of any shape
+    that lie apart. It is kept if self-training loses clusters, if its modularity is at least 0.01
+    higher, or if much less weight lies between its clusters.
 
     New points do not change what was fitted, nor each other. A point that is equal to a fitted one
     has its probabilities. Any other point is joined to its nearest fitted points: it begins with

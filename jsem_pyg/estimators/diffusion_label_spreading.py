@@ -24,13 +24,12 @@ WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points when only a few have labels; -1 stands for no label.
 
-    Labels spread over the graph of nearest neighbours in two ways, and the better one is kept.
-    Self-training fits a :class:`~jsem_pyg.nn.DiffusionClassifier`
-    (:func:`~jsem_pyg.training.fit`): a linear classifier learns the known labels, its
+    Labels spread over the graph of nearest neighbours in two ways, and the better one is kept. In
+    self-training (:func:`~jsem_pyg.training.fit`) a linear classifier learns the known labels, its
     probabilities diffuse, and it learns again from the result. Random walks that restart at the
     labels follow the edges alone, as scikit-learn's `LabelSpreading` does: they find classes of any
-    shape, and need no more than one column. They are kept if their modularity is at least 0.01
-    higher, or if much less weight lies between their classes.
+    shape. They are kept if their modularity is at least 0.01 higher, or if much less weight lies
+    between their classes.
 
     A point without a path to any label has the shares of the classes among the labels.
 

@@ -4,10 +4,9 @@
 ``modularity`` compares a clustering with the graph, and ``dirichlet_energy`` a signal.
 """
 
-from .clustering import clustering_scores
+from .clustering import clustering_scores, partition_scores
 from .energy import dirichlet_energy
 from .modularity import modularity
-from .partition import partition_scores
 
 __all__ = [
     "clustering_scores",

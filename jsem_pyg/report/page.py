@@ -79,24 +79,12 @@ def score_table(scores: Any) -> Table | None:
     check_instance("scores", scores, Mapping, "a pandas.DataFrame or a mapping")
     if not all(isinstance(row, Mapping) for row in scores.values()):
         scores = {name: {"value": value} for name, value in scores.items()}
-    methods = {str(method): _joined(row) for method, row in scores.items()}
-    columns = list(dict.fromkeys(name for row in methods.values() for name in row))
+    columns = list(dict.fromkeys(str(name) for row in scores.values() for name in row))
     rows = [
-        [method, *(_text(row.get(name, "")) for name in columns)] for method, row in methods.items()
+        [str(method), *(_text(row.get(name, "")) for name in columns)]
+        for method, row in scores.items()
     ]
     return Table(["", *columns], rows)
-
-
-def _joined(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Join the scores ``..._mean`` and ``..._std`` to a pair without these endings."""
-    row, joined = {str(name): value for name, value in row.items()}, {}
-    for name, value in row.items():
-        mean, spread = name.removesuffix("_mean"), name.removesuffix("_std")
-        if mean != name and f"{mean}_std" in row:
-            joined[mean] = (value, row[f"{mean}_std"])
-        elif spread == name or f"{spread}_mean" not in row:
-            joined[name] = value
-    return joined
 
 
 def settings_table(settings: Any) -> Table | None:

@@ -76,8 +76,7 @@ def report(
         level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
         images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
         scores: a `pandas.DataFrame`; or a mapping, from scores to numbers, or from methods to such
-            mappings. A number may be a pair, its mean and its spread; in a data frame these are
-            columns named ``..._mean`` and ``..._std``.
+            mappings. A number may be a pair, its mean and its spread.
         settings: a mapping, what is needed to make this again. Versions are added.
         title: of the page.
         layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"

@@ -71,14 +71,11 @@ def fit(
     resumed ends with the same weights as one that was not, bit for bit on a CPU.
 
     Sketching: a diffusion commutes with a projection of the channels, :math:`e^{-tL} (X R) =
-    (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a fixed Gaussian `R`: the operator is
-    exact, and distances are kept up to about :math:`\sqrt{1 / \text{sketch\_dim}}` (Johnson and
-    Lindenstrauss, 1984). The trained model then takes all channels.
+    (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a fixed Gaussian `R`: only distances are
+    approximate (Johnson and Lindenstrauss, 1984). The trained model then takes all channels.
 
-    Several processes train one model by triplets on a graph that they share, if each passes its
-    part by :func:`~jsem_pyg.partition.distribute`: they make the steps that one process would make,
-    from the weights of the first one, which also writes the checkpoint. The loss has to be a mean
-    over triplets, and the sampler "graph".
+    Several processes that share a graph (:func:`~jsem_pyg.partition.distribute`) train one model by
+    triplets, step by step as one process would; the first one writes the checkpoint.
 
     Args:
         model: The module to train, in place. A `DiffusionClassifier` that has no number of classes

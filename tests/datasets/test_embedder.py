@@ -63,4 +63,4 @@ def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
     two.write_bytes(one_bytes)
     torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
     torch.testing.assert_close(embed(TEXTS[4:8]), other, rtol=0, atol=0)
-    assert caplog.text.count("to hold this block") == 2
+    assert caplog.text.count("Embedding it anew") == 2

@@ -3,7 +3,6 @@ import re
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from report_cases import HOSTILE, Page, blobs, texts
@@ -27,7 +26,7 @@ def write(tmp_path, data=None, found=None, **options):
 
 def test_the_page_holds_what_was_given(tmp_path):
     data, found = blobs()
-    scores = pd.DataFrame({"ari_mean": [0.5], "ari_std": [0.01]}, index=["raw"])
+    scores = {"raw": {"ari": (0.5, 0.01)}}
     written = write(
         tmp_path,
         data,

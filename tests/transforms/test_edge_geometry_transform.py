@@ -60,7 +60,6 @@ def test_features_come_in_the_order_asked_for_after_those_there_are():
             "'features' to be one of 'jaccard', .*got 'ollivier'",
         ),
         ([], ValueError, "at least one name"),
-        (["jaccard", "jaccard"], ValueError, "none of them twice"),
     ],
 )
 def test_refuses_features(features, error, message):

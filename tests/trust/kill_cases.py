@@ -145,7 +145,8 @@ class Embedding:
         return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
 
     def progress(self, folder):
-        return sum(bool(load_tree(path, "block of embeddings")) for path in folder.glob("*.s*"))
+        blocks = folder.glob("*.s*")
+        return sum(len(load_tree(path, f"block of embeddings {path.stem}")) > 0 for path in blocks)
 
 
 class Map:
