@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.csr import CSR
@@ -14,7 +15,6 @@ from jsem_pyg.kernels.ordering import (
     given_order,
     new_share,
 )
-from jsem_pyg.testing import random_graph
 
 ORDERINGS = [given_order, bandwidth_order]
 
