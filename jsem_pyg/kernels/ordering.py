@@ -17,6 +17,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
 from .csr import CSR, index_dtype
+from .locality import ROWS as ROWS
+from .locality import edges_per_entry, local_order
 
 _log = logging.getLogger(__name__)
 
@@ -111,9 +113,27 @@ def bandwidth_order(csr: CSR) -> RowOrder:
     # The reversal comes as a view with a negative stride, which torch does not take, and which
     # NumPy calls contiguous where there is a single node: so a copy in any case.
     node = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int32, order="C")
+    return _row_order(node)
+
+
+def locality_order(csr: CSR) -> RowOrder:
+    """Return the nodes in an order whose neighbours have most neighbours in common."""
+    if csr.base is not None:
+        return csr.base.derived(locality_order)
+    col, rowptr = scipy_indices(csr)
+    return _row_order(local_order(rowptr, col))
+
+
+def _row_order(node: Array) -> RowOrder:
     place = np.empty_like(node)
-    place[node] = np.arange(size, dtype=node.dtype)
+    place[node] = np.arange(node.size, dtype=node.dtype)
     return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
+
+
+def reuse(csr: CSR, ordering: Ordering) -> float:
+    """Count the edges for each gathered row, if 16 rows in sequence gather every row once."""
+    col, rowptr = scipy_indices(csr)
+    return float(edges_per_entry(rowptr, col, csr.derived(ordering).node.numpy()))
 
 
 def new_share(csr: CSR) -> float:

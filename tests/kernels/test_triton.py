@@ -41,9 +41,9 @@ def test_cases():
 COMMON = {"EDGES": 8, "BLOCK": 128, "SAMPLES": 16, "LANES": 16, "PER_CHANNEL": False}
 COMMON |= {"FLOOR": 1e-4, "RATE": 0.2, "SELF_LOOP": 1.0, "OF_WEIGHT": True, "OF_CONDUCTANCE": True}
 KERNELS = {
-    "chebyshev.triton_gpu": {
-        "_step_kernel": {"IS_FIRST": True, "HAS_DIAGONAL": True},
-        "_step_back_kernel": {"HAS_DIAGONAL": True, "HAS_SLOPES": True, "IS_FIRST": True},
+    "chebyshev.triton_steps": {
+        "step_kernel": {"IS_FIRST": True, "HAS_DIAGONAL": True},
+        "step_back_kernel": {"HAS_DIAGONAL": True, "slopes": True, "IS_FIRST": True},
     },
     "fused.entries": {
         "_row_kernel": {"HAS_WEIGHT": True, "HAS_CONDUCTANCE": True},
@@ -56,8 +56,23 @@ KERNELS = {
     "fused.sigmoid": {"_sigmoid_kernel": {}, "_sigmoid_back_kernel": {}, "_finish_kernel": {}},
     "fused.heat": {"_coefficient_kernel": {}, "_time_kernel": {}},
 }
-INTEGERS = ("order", "rowptr", "row", "col", "reverse", "edge")
+INTEGERS = ("order", "starts", "neighbours", "members", "firsts", "slots", "rowptr", "row", "col", "reverse", "edge")
 DOUBLES = ("weights", "nodes", "parts", "samples", "cosines", "times")
+
+
+def kinds_of(kernel, constants, doubles=(), real="*fp32"):
+    """Types of the arguments."""
+
+    def kind(argument):
+        if argument in constants:
+            return "constexpr"
+        if argument.startswith("num_"):
+            return "i32"
+        if argument in INTEGERS:
+            return "*i32"
+        return "*fp64" if argument in doubles else real
+
+    return map(kind, kernel.arg_names)
 
 
 def compiled_for_a_gpu(kernel, kinds, constants, **options):
@@ -89,22 +104,32 @@ def test_kernels_compile_for_a_gpu(module, name, option):
         pytest.skip("has no options")
     doubles = () if module.startswith("chebyshev") else (*DOUBLES, "slopes")
 
-    def kind(argument):
-        if argument.isupper():
-            return "constexpr"
-        if argument.startswith("num_"):
-            return "i32"
-        if argument in INTEGERS:
-            return "*i32"
-        return "*fp64" if argument in doubles else "*fp32"
-
     constants = {
         argument: COMMON.get(argument, options.get(argument, False) and option)
         for argument in kernel.arg_names
         if argument.isupper()
     }
-    compiled = compiled_for_a_gpu(kernel, map(kind, kernel.arg_names), constants, num_warps=1)
-    assert "bar.sync" not in compiled.asm["ptx"] or name != "_step_kernel"
+    if "slopes" in options and not option:
+        constants |= {"slopes": None, "slopes_of_last": None}
+    kinds = kinds_of(kernel, constants, doubles)
+    compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=1)
+    assert "bar.sync" not in compiled.asm["ptx"] or name != "step_kernel"
+
+
+@only_interprets
+@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize("real", ["*fp32", "*fp64"])
+@pytest.mark.parametrize("name", ["window_step_kernel", "window_step_back_kernel"])
+def test_kernels_of_windows_compile_for_a_gpu(name, real, option):
+    kernel = getattr(import_module("jsem_pyg.kernels.chebyshev.triton_windows"), name)
+    constants = {"ROWS": 16, "EDGES": 32, "BLOCK": 128}
+    constants["PRECISION"] = "ieee" if real == "*fp64" else "tf32x3"
+    flags = ("IS_FIRST", "IS_LAST", "PER_CHANNEL", "HAS_DIAGONAL")
+    constants |= {flag: option for flag in flags if flag in kernel.arg_names}
+    kinds = kinds_of(kernel, constants, real=real)
+    compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=4)
+    assert ("tf32" in compiled.asm["ptx"]) == (real == "*fp32")
+    assert compiled.metadata.shared <= 99 << 10  # what a small GPU has
 
 
 @only_interprets
