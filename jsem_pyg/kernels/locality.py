@@ -23,12 +23,33 @@ _PIVOTS, _MEANS = 8, 3
 _HUB = 256  # neighbours of nodes with more of them are not compared
 
 
-def local_order(rowptr: Array, col: Array) -> Array:
-    """Return the nodes [N] of a symmetric pattern in this order, the same in any process."""
-    x = _distances(rowptr, col, np.empty((rowptr.size - 1, _PIVOTS), np.float32))
+def local_order(rowptr: Array, col: Array, base: Array) -> Array:
+    """Return the nodes [N] of a symmetric pattern in this order, the same in any process.
+
+    `base` is an order with neighbours in a band, in which caches serve all of this better.
+    """
+    rowptr, col = _renumbered(rowptr, col, base)
+    x = _distances(rowptr, col, np.empty((base.size, _PIVOTS), np.float32))
     for _ in range(_MEANS):
         x = _mean_of_neighbours(rowptr, col, x)
-    return _windows(rowptr, col, _halved(x))
+    blocks = _halved(x)
+    rowptr, col = _renumbered(rowptr, col, blocks)
+    return base[blocks[_windows(rowptr, col)]]
+
+
+@compiled()
+def _renumbered(rowptr: Array, col: Array, node: Array) -> tuple[Array, Array]:
+    """Renumber the nodes by an order."""
+    place = np.empty_like(node)
+    for at in range(node.size):
+        place[node[at]] = at
+    new_rowptr, new_col, end = np.zeros_like(rowptr), np.empty_like(col), 0
+    for at in range(node.size):
+        for slot in range(rowptr[node[at]], rowptr[node[at] + 1]):
+            new_col[end] = place[col[slot]]
+            end += 1
+        new_rowptr[at + 1] = end
+    return new_rowptr, new_col
 
 
 @compiled()
@@ -61,7 +82,7 @@ def _distances(rowptr: Array, col: Array, x: Array) -> Array:
                         end += 1
         for i in range(num_nodes):
             nearest[i] = min(nearest[i], x[i, j])
-        pivot = nearest.argmax()
+        pivot = int(nearest.argmax())
     return x
 
 
@@ -106,22 +127,19 @@ def _halved(x: Array) -> Array:
 
 
 @compiled()
-def _windows(rowptr: Array, col: Array, base: Array) -> Array:
+def _windows(rowptr: Array, col: Array) -> Array:
     """Order the rows within blocks, so that rows of a window share neighbours."""
-    order, place = np.empty_like(base), np.empty_like(base)
-    for at in range(base.size):
-        place[base[at]] = at
-    window_of = np.full(base.size, -1)  # the last one in which a node was a neighbour
-    for begin in range(0, base.size, _BLOCK):
-        nodes = base[begin : begin + _BLOCK]
-        shared = np.zeros(nodes.size, np.float32)  # what a row has in common with the window
-        for at in range(begin, begin + nodes.size):
-            best = shared.argmax()
+    num_rows = rowptr.size - 1
+    order = np.empty(num_rows, np.int32)
+    window_of = np.full(num_rows, -1)  # the last one in which a node was a neighbour
+    for begin in range(0, num_rows, _BLOCK):
+        end = min(begin + _BLOCK, num_rows)
+        shared = np.zeros(end - begin, np.float32)  # what a row has in common with the window
+        for at in range(begin, end):
+            node = begin + int(shared.argmax())
             if at % ROWS == 0:
-                for p in range(nodes.size):
-                    shared[p] = min(shared[p], 0.0)
-            node = nodes[best]
-            order[at], shared[best] = node, -np.inf
+                shared[:] = np.minimum(shared, 0)
+            order[at], shared[node - begin] = node, -np.inf
             for slot in range(rowptr[node], rowptr[node + 1]):
                 neighbour = col[slot]
                 first, last = rowptr[neighbour], rowptr[neighbour + 1]
@@ -129,10 +147,9 @@ def _windows(rowptr: Array, col: Array, base: Array) -> Array:
                     continue
                 window_of[neighbour] = at // ROWS
                 for back in range(first, last):
-                    row = col[back]
-                    p = place[row] - begin
-                    if 0 <= p < nodes.size:
-                        shared[p] += np.float32(1 / (rowptr[row + 1] - rowptr[row]))
+                    if begin <= col[back] < end:
+                        degree = rowptr[col[back] + 1] - rowptr[col[back]]
+                        shared[col[back] - begin] += np.float32(1) / np.float32(degree)
     return order
 
 

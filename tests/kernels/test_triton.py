@@ -19,8 +19,8 @@ from jsem_pyg.kernels.table import CHEBYSHEV
 pytest.importorskip("triton")
 
 HERE = Path(__file__).parent
-FILES = ("triton_cases.py", "fused_cases.py", "launch_cases.py", "sinkhorn/triton_cases.py")
-CASES = [str(HERE / name) for name in FILES]
+FILES = ("triton_cases.py", "fused_cases.py", "launch_cases.py", "replay_cases.py")
+CASES = [str(HERE / name) for name in (*FILES, "sinkhorn/triton_cases.py")]
 
 
 @pytest.mark.ci
@@ -37,26 +37,30 @@ def test_cases():
     assert " passed" in run.stdout
 
 
-# Options of the kernels beside numbers of columns; other kernels have those of `COMMON`.
+# Constants of the kernels, and flags and arguments that may be missing.
 COMMON = {"EDGES": 8, "BLOCK": 128, "SAMPLES": 16, "LANES": 16, "PER_CHANNEL": False}
-COMMON |= {"FLOOR": 1e-4, "RATE": 0.2, "SELF_LOOP": 1.0, "OF_WEIGHT": True, "OF_CONDUCTANCE": True}
+COMMON |= {"FLOOR": 1e-4, "RATE": 0.2, "SELF_LOOP": 1.0}
+GIVEN = ("edge", "given", "conductance")
 KERNELS = {
     "chebyshev.triton_steps": {
-        "step_kernel": {"IS_FIRST": True, "HAS_DIAGONAL": True},
-        "step_back_kernel": {"HAS_DIAGONAL": True, "slopes": True, "IS_FIRST": True},
+        "step_kernel": ("IS_FIRST", "HAS_DIAGONAL"),
+        "step_back_kernel": ("IS_FIRST", "HAS_DIAGONAL", "slopes", "slopes_of_last"),
     },
     "fused.entries": {
-        "_row_kernel": {"HAS_WEIGHT": True, "HAS_CONDUCTANCE": True},
-        "_degree_kernel": {},
-        "_entry_kernel": {},
-        "_row_back_kernel": {},
-        "_degree_back_kernel": {},
-        "_edge_back_kernel": dict.fromkeys(("HAS_WEIGHT", "HAS_CONDUCTANCE", "RELATIVE"), True),
+        "_row_kernel": GIVEN,
+        "_degree_kernel": (),
+        "_entry_kernel": (),
+        "_row_back_kernel": (),
+        "_degree_back_kernel": (),
+        "_edge_back_kernel": ("RELATIVE", "of_given", "of_conductance", *GIVEN),
     },
-    "fused.sigmoid": {"_sigmoid_kernel": {}, "_sigmoid_back_kernel": {}, "_finish_kernel": {}},
-    "fused.heat": {"_coefficient_kernel": {}, "_time_kernel": {}},
+    "fused.sigmoid": dict.fromkeys(
+        ("_sigmoid_kernel", "_sigmoid_back_kernel", "_finish_kernel"), ()
+    ),
+    "fused.heat": dict.fromkeys(("_coefficient_kernel", "_time_kernel"), ()),
 }
-INTEGERS = ("order", "starts", "neighbours", "members", "firsts", "slots", "rowptr", "row", "col", "reverse", "edge")
+INTEGERS = ["order", "rowptr", "row", "col", "reverse", "edge"]
+INTEGERS += ["starts", "neighbours", "members", "firsts", "slots"]
 DOUBLES = ("weights", "nodes", "parts", "samples", "cosines", "times")
 
 
@@ -104,13 +108,13 @@ def test_kernels_compile_for_a_gpu(module, name, option):
         pytest.skip("has no options")
     doubles = () if module.startswith("chebyshev") else (*DOUBLES, "slopes")
 
-    constants = {
-        argument: COMMON.get(argument, options.get(argument, False) and option)
-        for argument in kernel.arg_names
-        if argument.isupper()
-    }
-    if "slopes" in options and not option:
-        constants |= {"slopes": None, "slopes_of_last": None}
+    flags = {argument: False for argument in kernel.arg_names if argument.isupper()}
+    constants = flags | {name: each for name, each in COMMON.items() if name in flags}
+    for argument in options:
+        if argument.isupper():
+            constants[argument] = option
+        elif not option:
+            constants[argument] = None
     kinds = kinds_of(kernel, constants, doubles)
     compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=1)
     assert "bar.sync" not in compiled.asm["ptx"] or name != "step_kernel"

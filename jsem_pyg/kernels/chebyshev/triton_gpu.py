@@ -32,7 +32,7 @@ from .triton_windows import reused_windows, window_step_back_kernel, window_step
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
 _EDGES, _EDGES_BACK = 8, 4  # neighbours of a row that are gathered at a time, forward and backward
-_WINDOW_EDGES = 32  # neighbours of a window
+_WINDOW_BLOCK, _WINDOW_EDGES = 64, 32  # columns and neighbours of a window
 _SMALLEST = 16  # of a product of blocks
 _HUB = 8  # times the mean number of neighbours
 _KEPT = 32  # terms whose products with the gradient are kept, a number for each row
@@ -85,7 +85,7 @@ def _evaluate(
             IS_FIRST=k == 1, **call.shared,
         )  # fmt: skip
         before, term = term, target
-    return out.to(x.dtype), terms if keep else terms.new_empty(0)
+    return out.to(x.dtype), terms
 
 
 def _differentiate(
@@ -151,7 +151,7 @@ class _Slopes:
         return self.rows[-1 - (self.last - k) % len(self.rows)], self.rows[-1]
 
     def add_up(self, k: int, term: Tensor) -> None:
-        """Finish the gradient of c_k, for T_k: rows are added up before others take their places."""
+        """Finish the gradient of c_k; rows are added up before others take their places."""
         if self.rows is None:
             self.project(k, term)
             return
@@ -187,18 +187,20 @@ class _Call:
         self.coefficients = coefficients.to(values.dtype).contiguous()
         _, num_scales, num_channels = coefficients.shape
         windows = csr.derived(reused_windows) if SWITCHES.windows else None
-        block, self.back = min(triton.next_power_of_2(num_columns), _BLOCK), {}
+        options: dict[str, int | str]
+        block, self.back = triton.next_power_of_2(num_columns), dict[str, int]()
         if windows is None:
             row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
             pattern = csr.derived(_prepared, choose_for_series(csr, row_bytes, visits, trains))
-            self.matrix, programs = (*pattern, values), num_rows
+            self.matrix: tuple[Tensor, ...] = (*pattern, values)
+            programs = num_rows
             self.step, self.step_back = step_kernel, step_back_kernel
-            options = {"EDGES": _EDGES, "num_warps": 1}
+            block, options = min(block, _BLOCK), {"EDGES": _EDGES, "num_warps": 1}
             self.back = {"EDGES": _EDGES_BACK}
         else:
             self.matrix, programs = (*windows, values), len(windows.order)
             self.step, self.step_back = window_step_kernel, window_step_back_kernel
-            block = max(block, _SMALLEST)
+            block = max(min(block, _WINDOW_BLOCK), _SMALLEST)
             precision = "ieee" if values.dtype == torch.float64 else "tf32x3"
             options = {"ROWS": ROWS, "EDGES": _WINDOW_EDGES, "PRECISION": precision}
         # Programs start block by block: what those in flight gather fits the cache more often.
