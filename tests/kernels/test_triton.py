@@ -14,7 +14,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
+from jsem_pyg.testing import random_graph
 
 pytest.importorskip("triton")
 
@@ -150,6 +152,30 @@ def test_kernels_of_transport_compile_for_a_gpu(name, real):
     compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=4, num_stages=2)
     assert ("tf32" in compiled.asm["ptx"]) == (real == "*fp32")
     assert compiled.metadata.shared <= 99 << 10  # what a small GPU has
+
+
+@pytest.mark.parametrize("num_nodes", [1, 16, 40, 200])
+@pytest.mark.parametrize("probability", [0.0, 0.05, 0.9])
+def test_windows_hold_every_edge_once(num_nodes, probability):
+    from jsem_pyg.kernels.chebyshev.triton_windows import windows_of
+    from jsem_pyg.kernels.ordering import locality_order
+
+    csr = GraphStructure(random_graph(num_nodes, probability)[0], num_nodes).csr
+    windows = windows_of(csr, locality_order)
+    rows = windows.order.flatten()
+    assert rows[rows < num_nodes].sort()[0].tolist() == list(range(num_nodes))
+    found = []
+    for w in range(len(windows.order)):
+        entries = range(windows.start[w], windows.start[w + 1])
+        neighbours = windows.neighbour[entries.start : entries.stop].tolist()
+        assert len(set(neighbours)) == len(neighbours)
+        for entry in entries:
+            members = [r for r in range(16) if windows.member[entry] >> r & 1]
+            for place, r in enumerate(members, start=int(windows.first[entry])):
+                edge = windows.order[w, r], windows.neighbour[entry], windows.slot[place]
+                found.append(tuple(map(int, edge)))
+    slots = range(csr.num_slots)
+    assert sorted(found) == list(zip(csr.row.tolist(), csr.col.tolist(), slots, strict=True))
 
 
 def test_the_name_is_refused_where_it_cannot_run(monkeypatch):
