@@ -14,8 +14,6 @@ The mathematics is in :mod:`.adjoint`. ``TRITON_INTERPRET=1``, set before Triton
 the kernels on the CPU, for tests.
 """
 
-from typing import NamedTuple
-
 import torch
 import triton
 from torch import Tensor
@@ -160,20 +158,13 @@ class _Slopes:
             torch.sum(self.rows[-count:], 2, keepdim=True, out=self.out[k : k + count])
 
 
-class _Pattern(NamedTuple):
-    """A CSR pattern as the kernels read it, and the row of each program."""
-
-    order: Tensor  # [N] int32
-    rowptr: Tensor  # [N + 1] int32
-    col: Tensor  # [nnz] int32
-
-
-def _prepared(csr: CSR, ordering: Ordering) -> _Pattern:
+def _by_rows(csr: CSR, ordering: Ordering) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the row of each program [N], and the pattern, as int32."""
     order = csr.derived(ordering).node
     length = csr.degree.cpu()[order]
     is_hub = length > _HUB * csr.num_slots / max(length.numel(), 1)
     order = torch.cat([order[is_hub], order[~is_hub]]).to(csr.col.device)
-    return _Pattern(order.int(), csr.rowptr.int(), csr.col.int())
+    return order.int(), csr.rowptr.int(), csr.col.int()
 
 
 class _Call:
@@ -191,7 +182,7 @@ class _Call:
         block, self.back = triton.next_power_of_2(num_columns), dict[str, int]()
         if windows is None:
             row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
-            pattern = csr.derived(_prepared, choose_for_series(csr, row_bytes, visits, trains))
+            pattern = csr.derived(_by_rows, choose_for_series(csr, row_bytes, visits, trains))
             self.matrix: tuple[Tensor, ...] = (*pattern, values)
             programs = num_rows
             self.step, self.step_back = step_kernel, step_back_kernel
