@@ -130,7 +130,7 @@ def locality_order(csr: CSR) -> RowOrder:
 # the rows that need not be new to a window and still are.
 _COSTS: dict[Ordering, tuple[float, float]] = {
     bandwidth_order: (30, 0.24),
-    locality_order: (270, 0.11),
+    locality_order: (300, 0.11),
 }
 
 
