@@ -27,7 +27,6 @@ from ..graph.relations import (
     merge_reverse,
     refuse_self_loops,
 )
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import read_metadata
@@ -36,7 +35,6 @@ from .relational_heat import RelationalGraph
 _ANY = "node"  # the type of nodes that have no types
 
 
-@lists_backends(CHEBYSHEV)
 class RelationalChebConv(torch.nn.Module):
     r"""A graph convolution over edges of several kinds (relations).
 
@@ -87,7 +85,7 @@ class RelationalChebConv(torch.nn.Module):
             many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
         tol (float): Relative error allowed. The series is cut at a hundredth of it, as in
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        backend (str): What evaluates the series: {backends}.
+        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, C_{in})`,
