@@ -6,6 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 import torch
+from laws import random_graph
 from layer_cases import Similarity
 from shard_cases import build_shards, refuse_shards
 from torch.nn.parallel import DistributedDataParallel
@@ -21,7 +22,6 @@ from jsem_pyg.partition import (
     distribute,
     sum_gradients,
 )
-from jsem_pyg.testing import random_graph
 from jsem_pyg.training import fit
 
 CHANNELS = 4

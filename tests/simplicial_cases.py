@@ -3,12 +3,12 @@
 import itertools
 
 import torch
+from laws import random_graph
 
 from jsem_pyg.diffusion.options import HeatOptions
 from jsem_pyg.diffusion.simplicial import read_complex, simplicial_heat
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.prepare import GraphReader
-from jsem_pyg.testing import random_graph
 
 
 def simplicial_diffusion(

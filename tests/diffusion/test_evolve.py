@@ -3,11 +3,11 @@
 import pytest
 import torch
 from dense import exact_heat_diffusion
+from laws import assert_heat_laws, random_graph
 
 from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import AdjointOperator, Operator, laplacian_operator
-from jsem_pyg.testing import assert_heat_laws, random_graph
 
 
 class Ring(Operator):

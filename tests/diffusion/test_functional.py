@@ -1,13 +1,13 @@
 import pytest
 import torch
 from dense import exact_heat_diffusion
+from laws import random_graph
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.filters import FromFunction
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.testing import random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]
 BACKENDS = ["reference", "torch", "torch_sparse"]

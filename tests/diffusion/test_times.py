@@ -5,13 +5,13 @@ import pytest
 import torch
 from dense import exact_heat_diffusion
 from hypergraph_cases import case, hypergraph_diffusion
+from laws import random_graph
 from layer_cases import CHANNELS, make_data
 
 from jsem_pyg.diffusion import diffuse, heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, HypergraphDiffusion
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.testing import random_graph
 
 DATA = make_data()
 STRUCTURE, WEIGHT = case("random", dtype=torch.float32)

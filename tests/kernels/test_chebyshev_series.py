@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from laws import assert_backends_agree, random_graph
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -9,7 +10,6 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.csr import CSR
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.testing import assert_backends_agree, random_graph
 
 CPU = torch.device("cpu")
 FAST = [n for n in CHEBYSHEV.backends if n != "reference" and CHEBYSHEV.can_run(n, CPU)]

@@ -9,13 +9,13 @@ from torch.utils.checkpoint import checkpoint
 numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
 
 from kernels.test_chebyshev_series import problem  # noqa: E402
+from laws import assert_backends_agree, random_graph  # noqa: E402
 
 from jsem_pyg.diffusion import heat_diffusion  # noqa: E402
 from jsem_pyg.graph import GraphStructure  # noqa: E402
 from jsem_pyg.kernels.chebyshev.tiles import BLOCK  # noqa: E402
 from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
 from jsem_pyg.operators import laplacian_operator  # noqa: E402
-from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
 
 
 @pytest.fixture(params=["tiles of their own", "tiles together"])

@@ -5,12 +5,12 @@ import types
 
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.kernels import table
 from jsem_pyg.kernels.chebyshev import Operator
 from jsem_pyg.kernels.table import CHEBYSHEV, FAMILIES, Backend, KernelFamily
-from jsem_pyg.testing import random_graph
 
 CPU = torch.device("cpu")
 

@@ -1,10 +1,10 @@
 import pytest
 import torch
 from dense import dense_laplacian
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.testing import random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]
 

