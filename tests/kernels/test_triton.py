@@ -54,7 +54,7 @@ KERNELS = {
         "_entry_kernel": (),
         "_row_back_kernel": (),
         "_degree_back_kernel": (),
-        "_edge_back_kernel": ("RELATIVE", "of_given", "of_conductance", *GIVEN),
+        "_edge_back_kernel": ("RELATIVE", "of_conductance", *GIVEN),
     },
     "fused.sigmoid": dict.fromkeys(
         ("_sigmoid_kernel", "_sigmoid_back_kernel", "_finish_kernel"), ()
