@@ -1,10 +1,7 @@
-"""Keeps the settings that a run depends on, and its progress, so that the run can be resumed.
+"""Keeps the settings that a run depends on, and its progress, in a small JSON file with a hash.
 
-A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``jsem-pyg map`` all
-keep the settings of their run; parts of a graph list in such a file what belongs together. A run
-that goes on with other settings would end in another result: :func:`check_same_settings` refuses
-it, in one wording. :func:`write_journal` and :func:`read_journal` keep settings and progress in a
-small JSON file, written whole, with a hash of both.
+A run that goes on with other settings would end in another result: :func:`check_same_settings`
+refuses it, in one wording.
 """
 
 import json
@@ -36,7 +33,7 @@ def write_journal(
     """Write a journal, whole or not at all: settings and progress are values of JSON by name."""
     content = {"version": version, "settings": dict(settings), "progress": dict(progress)}
     text = json.dumps({**content, "hash": _hash(content)}, indent=1, ensure_ascii=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_whole(path, text.encode())
 
 
 def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Journal:
@@ -69,12 +66,6 @@ def check_same_settings(
     """Raise a ValueError that names the settings in which a run differs from one to be resumed.
 
     `path` is the file or folder of the run, and `remedy` what else the user can do.
-
-    Example:
-        >>> check_same_settings("run.st", {"lr": "0.1"}, {"lr": "0.2"}, "pass resume=False")
-        Traceback (most recent call last):
-            ...
-        ValueError: Expected 'lr' to be 0.1, as in the run that '...' was begun with (got 0.2). ...
     """
     names = [
         name

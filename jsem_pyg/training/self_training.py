@@ -1,8 +1,8 @@
 r"""Trains a classifier on its own diffused probabilities (self-training).
 
-Classifier and graph correct each other. The classifier reads the features of a node *before* any
-diffusion, and learns from the confident nodes. The graph carries its probabilities to the other
-nodes, except along edges whose two neighbourhoods disagree.
+The classifier reads the features of a node *before* any diffusion, and learns from the confident
+nodes. The graph carries its probabilities to the other nodes, except along edges whose two
+neighbourhoods disagree.
 
 1. Cluster the diffused features by k-means, for several diffusion times; keep the time whose
    clusters have the highest modularity on the graph.
@@ -31,9 +31,9 @@ from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import k_means
+from .heat_classifier import select_time
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .time_selection import select_time
 from .training_graph import TrainingGraph, keep_known
 
 _log = logging.getLogger(__name__)
@@ -108,8 +108,8 @@ def _read_num_classes(
     num_classes = model.num_classes
     if num_classes is not None and num_nodes < num_classes:
         raise ValueError(
-            f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
-            f"{num_nodes} nodes and {num_classes} classes)."
+            f"Expected 'data' to have as many nodes as 'model' has classes (got {num_nodes} nodes "
+            f"and {num_classes} classes)."
         )
     if num_classes is not None:
         return num_classes

@@ -107,7 +107,7 @@ def test_other_columns_have_to_be_said(text_map):
     )
     assert len(predict("documents-map", "new.csv", "--column", "text")) == 1
     np.save("x.npy", np.ones((2, 32)))
-    assert "Expected text in the column 'x' (got a ndarray" in refused("documents-map", "x.npy")
+    assert "Expected text in the column 'x' (got lists" in refused("documents-map", "x.npy")
 
 
 def test_a_changed_model_is_refused(text_map, tmp_path):
@@ -119,7 +119,6 @@ def test_a_changed_model_is_refused(text_map, tmp_path):
     assert len(predict("mine", "documents.csv")) == 42
     (model / "weights").write_text("12")
     assert "as it was when the map was made" in refused("mine", "documents.csv")
-    assert "'state of the model' to be" in " ".join(run(*words, "--resume").output.split())
     model.rename(tmp_path / "moved")
     assert "got no such folder here" in refused("mine", "documents.csv")
 
@@ -169,14 +168,6 @@ def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
     said = refused(copy_of_map, "documents.csv")
     assert name in said
     assert "Aborted" not in said
-    result = run("map", "documents.csv", "-k", "3", "-o", copy_of_map, "--resume", *QUICK)
-    is_made_again = damage is Path.unlink or (name.startswith("points") and damage is not a_folder)
-    if is_made_again and name != "run.json":
-        assert result.exit_code == 0
-        assert len(predict(copy_of_map, "documents.csv")) == 42
-    else:
-        assert result.exit_code == 1
-        assert name in result.output or "a run to resume" in result.output
 
 
 def test_words_tell_apart_what_the_encoder_blurs(tmp_path, monkeypatch):

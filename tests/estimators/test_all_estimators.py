@@ -26,7 +26,7 @@ from jsem_pyg.estimators import (
     DiffusionClusterer,
     DiffusionLabelSpreading,
     HeatDiffusion,
-    fitted_graph,
+    neighbor_estimator,
 )
 
 X, Y = blobs(NUM_FITTED)
@@ -50,7 +50,7 @@ def test_a_result_does_not_depend_on_the_others_in_the_call(estimator, metric, m
     alone = np.concatenate([say(estimator, mixed[[each]]) for each in range(len(mixed))])
     assert np.array_equal(together, alone)
     order = np.random.default_rng(0).permutation(len(mixed))
-    monkeypatch.setattr(fitted_graph, "CHUNK", 7)
+    monkeypatch.setattr(neighbor_estimator, "CHUNK", 7)
     assert np.array_equal(say(estimator, mixed[order]), together[order])
 
 

@@ -49,13 +49,6 @@ def test_parts_are_merged_into_their_groups_first(tree):
         assert len(np.unique(tree.cut(count))) == count
 
 
-def test_a_finer_clustering_stands_beside_the_levels():
-    tree = ClusterTree([ClusterLevel(3, 1.0, OUTER)], *graph_of(nested_points()), INNER)
-    assert tree.n_finest == 6
-    assert np.array_equal(tree.cut(6), INNER)
-    assert np.array_equal(tree.cut(3), OUTER)
-
-
 def test_the_linkage_is_scipys_and_cuts_alike(tree):
     assert is_valid_linkage(tree.linkage)
     assert is_monotonic(tree.linkage)

@@ -1,10 +1,10 @@
 import networkx as nx
 import pytest
 import torch
+from laws import random_graph
 from tiny_graphs import two_parts
 
 from jsem_pyg.evaluation import modularity
-from jsem_pyg.testing import random_graph
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -44,12 +44,6 @@ def test_unknown_labels_are_refused():
         modularity(edges, None, torch.tensor([0, -1]))
     with pytest.raises(ValueError, match="'edge_index'"):
         modularity(edges + 1, None, torch.tensor([0, 1]))
-
-
-def test_sums_are_in_double_precision():
-    edges = torch.tensor([[0, 2, 1, 1, 3, 2], [1, 3, 2, 0, 2, 1]])
-    weight, labels = torch.tensor([0.1, 0.7, 0.3]).repeat(2), torch.tensor([0, 0, 1, 1])
-    assert modularity(edges, weight, labels) == modularity(edges, weight.double(), labels)
 
 
 def test_one_direction_of_every_edge_is_the_same_graph():

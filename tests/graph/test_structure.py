@@ -1,9 +1,9 @@
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.graph.prepare import GraphReader
-from jsem_pyg.testing import random_graph
 
 PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
 

@@ -8,12 +8,12 @@ from dataclasses import fields
 import pytest
 import torch
 from kernels.pretended_gpu import module_on_device, on_device, pretended_gpu, take_events
+from laws import random_graph
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
-from jsem_pyg.testing import random_graph
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="counts in Triton's interpreter"

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.csr import CSR
@@ -16,7 +17,6 @@ from jsem_pyg.kernels.ordering import (
     new_share,
     reuse,
 )
-from jsem_pyg.testing import random_graph
 
 ORDERINGS = [given_order, bandwidth_order, locality_order]
 

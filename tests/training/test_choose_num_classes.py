@@ -70,16 +70,6 @@ def test_clusters_that_features_do_not_tell_score_nothing():
     assert choose_num_classes(data, largest=3).curve[3] < 0.2
 
 
-def test_a_shorter_time_finds_clusters_within_clusters():
-    draw = torch.Generator().manual_seed(0)
-    outer = torch.arange(3).repeat_interleave(80)
-    inner = torch.arange(6).repeat_interleave(40)
-    x = torch.eye(9)[outer] + 0.45 * torch.eye(9)[3 + inner]
-    data = FaissKNNGraph(10)(Data(x=x + 0.12 * torch.randn(240, 9, generator=draw)))
-    numbers = [choose_num_classes(data, largest=8, t=t).num_classes for t in (0.5, 200.0)]
-    assert numbers == [6, 3]
-
-
 def test_stability_is_that_of_the_formula():
     data = blobs(3, 10)
     labels = torch.arange(30) % 4

@@ -154,18 +154,14 @@ def test_what_is_refused():
         transform(Data(x=data.x, edge_index=data.edge_index, pair_index=torch.tensor([[20], [0]])))
     with pytest.raises(ValueError, match="graph that has been permuted"):
         transform.restore(data.x)
-    with pytest.raises(ValueError, match="without a 'node_order'"):
+    with pytest.raises(ValueError, match="got 'node_order'"):
         transform(transform(data))
     with pytest.raises(ValueError, match="an 'edge_index' .got none"):
         transform(Data(x=data.x))
     with pytest.raises(ValueError, match="single graph"):
         transform(Batch.from_data_list([data, data]))
-    with pytest.raises(ValueError, match="sparse 'words'"):
+    with pytest.raises(ValueError, match="got 'words'"):
         transform(Data(x=data.x, edge_index=data.edge_index, words=torch.eye(20).to_sparse()))
-    for wrong in (torch.ones(3), torch.ones(1, data.num_edges)):
-        odd = Data(x=data.x, edge_index=data.edge_index, edge_weight=wrong)
-        with pytest.raises(ValueError, match="'edge_weight' to have a row for each"):
-            transform(odd)
     with pytest.raises(TypeError, match="'data'"):
         transform(HeteroData())
     with pytest.raises(ValueError, match="'method' to be one of"):

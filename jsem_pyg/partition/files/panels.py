@@ -149,4 +149,4 @@ class Panels:
 
 
 def _write_panel(path: Path, panel: Array) -> None:
-    write_whole(path, lambda file: file.write(panel.data))
+    write_whole(path, panel.data)
