@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from jsem_pyg.testing import random_graph
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
