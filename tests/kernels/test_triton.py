@@ -123,8 +123,7 @@ def test_kernels_compile_for_a_gpu(module, name, option):
 
 
 @only_interprets
-@pytest.mark.parametrize("option", [True, False])
-@pytest.mark.parametrize("real", ["*fp32", "*fp64"])
+@pytest.mark.parametrize(("real", "option"), [("*fp32", True), ("*fp32", False), ("*fp64", True)])
 @pytest.mark.parametrize("name", ["window_step_kernel", "window_step_back_kernel"])
 def test_kernels_of_windows_compile_for_a_gpu(name, real, option):
     kernel = getattr(import_module("jsem_pyg.kernels.chebyshev.triton_windows"), name)
