@@ -46,7 +46,8 @@ GIVEN = ("edge", "given", "conductance")
 KERNELS = {
     "chebyshev.triton_steps": {
         "step_kernel": ("IS_FIRST", "HAS_DIAGONAL"),
-        "step_back_kernel": ("IS_FIRST", "HAS_DIAGONAL", "slopes", "slopes_of_last"),
+        "step_back_kernel": ("HAS_DIAGONAL", "slopes"),
+        "begin_back_kernel": ("HAS_DIAGONAL", "slopes"),
     },
     "fused.entries": {
         "_row_kernel": GIVEN,
