@@ -141,9 +141,9 @@ def test_sampler_and_model_leave_the_global_generator_alone():
 @pytest.mark.parametrize(
     ("model", "option", "message"),
     [
-        (SmoothingStub(), {"lrr": 0.1}, "'lrr' to be left out .*got 0.1.* by triplets takes .* lr"),
-        (DiffusionClassifier(6, 2), {"lr": 0.1}, "'lr' .* self-training .*self-training takes lab"),
-        (DiffusionClassifier(6, 2), {"rounds": 2}, "'rounds' to be left out for self-training"),
+        (SmoothingStub(), {"lrr": 0.1}, "'lrr' to be left out .*triplet.* takes lr, .*got 0.1"),
+        (DiffusionClassifier(6, 2), {"lr": 0.1}, "'lr' .*self_training.* takes times, labels"),
+        (DiffusionClassifier(6, 2), {"rounds": 2}, "'rounds' to be left out for .*self_training"),
     ],
 )
 def test_wrong_options_are_named_with_those_that_are_taken(model, option, message):
