@@ -114,8 +114,6 @@ def dense_parts(
     root = w1.sqrt()
     down = root[:, None] * (b1.t() @ (b1 / w0[:, None])) * root
     up = (b2 * w2) @ b2.t() / root[:, None] / root
-    if how == "rw":
-        down, up = (root[:, None] * each / root for each in (down, up))
     return down, up
 
 

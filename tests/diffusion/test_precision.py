@@ -87,7 +87,7 @@ def test_hypergraphs_keep_the_tolerance(factor, normalization, method):
         assert distance(out, expected, x.norm()) < 1e-6
 
 
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("normalization", ["sym", None])
 def test_flows_keep_the_tolerance(normalization):
     edge_index, weight, _ = GRAPHS["random"]
     once = edge_index[0] < edge_index[1]

@@ -80,34 +80,6 @@ def test_the_number_of_threads_does_not_change_a_shared_tile(monkeypatch):
         assert all(torch.equal(*pair) for pair in zip(run, runs[0], strict=True))
 
 
-def test_a_hub_and_a_diagonal():
-    leaves = torch.arange(1, 200)
-    hub = torch.zeros_like(leaves)
-    edge_index = torch.cat([torch.stack([hub, leaves]), torch.stack([leaves, hub])], dim=1)
-    structure = GraphStructure(edge_index, 200)
-    generator = torch.Generator().manual_seed(0)
-    coefficients = torch.rand(9, 1, 1, dtype=torch.float64, generator=generator)
-    x = torch.randn(200, 20, dtype=torch.float64, generator=generator)
-    weight = torch.ones(edge_index.size(1), dtype=torch.float64)
-    for normalization in ("sym", None):  # the latter has a diagonal
-        operator = laplacian_operator(structure, weight, normalization)
-        assert_backends_agree(
-            "numba", operator.matrix.csr, operator.matrix.values[0], x, coefficients
-        )
-
-
-def test_two_runs_agree_to_the_last_bit(three_threads):
-    csr, values, x, coefficients = problem(80, 2, 70, 9, torch.float32)
-    runs = []
-    for _ in range(2):
-        leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
-        out = numba_cpu.SparseOperator(csr, leaves[0]).series(*leaves[1:])
-        out.sin().sum().backward()
-        runs.append([out.detach(), *(leaf.grad for leaf in leaves)])
-    for first, second in zip(*runs, strict=True):
-        assert torch.equal(first, second)
-
-
 def test_scratch_memory_is_not_trusted(three_threads, monkeypatch):
     """Every array that numpy hands out in Python is full of NaN; the kernels fill it anyhow."""
     import numpy as np

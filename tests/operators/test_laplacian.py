@@ -64,12 +64,6 @@ def test_zero_weights_isolate_a_node_without_nan(normalization):
     assert weight.grad.isfinite().all()
 
 
-def test_an_unknown_normalization_is_refused():
-    structure = GraphStructure(torch.empty(2, 0, dtype=torch.long), 1)
-    with pytest.raises(ValueError, match="'normalization' to be one of 'sym', 'rw', None"):
-        laplacian_operator(structure, torch.empty(0), "row")
-
-
 def conducting(repeat):
     edge_index, weight = random_graph(8, 0.4, num_isolated=1)
     if repeat:  # an edge twice, which need not conduct alike

@@ -1,7 +1,6 @@
 """What is killed: small runs and builds, each with a folder to keep its files in and a result."""
 
 import importlib
-import json
 import random
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from jsem_pyg.command import main
 from jsem_pyg.command.folder import MapFolder
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
+from jsem_pyg.partition import diffuse_file
 from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
 
@@ -101,32 +100,6 @@ class Diffusion:
         return len(list((folder / "y.npy.partial").glob("result-*")))
 
 
-class Parts:
-    """A graph that is cut for several processes: all parts of one call, or none to be read."""
-
-    name, writes = "save_parts", 5
-
-    def __init__(self):
-        names = (f"part-{rank:05d}-of-00004.safetensors" for rank in range(4))
-        self.files = {"parts.json", *names}
-        self.data = two_clusters(400)
-        self.parts = recursive_partition(self.data.edge_index, 4, num_nodes=400)
-
-    def run(self, folder):
-        save_parts(folder, self.data, self.parts)
-        return {"parts": [{**tree, "name": ""} for tree in self.read(folder)]}
-
-    def read(self, folder):
-        return [load_tree(path, "part") for path in sorted(folder.glob("part-*"))]
-
-    def progress(self, folder):
-        parts = self.read(folder)  # each of them whole
-        if (folder / "parts.json").exists():  # which goes first where parts are written again
-            name = json.loads((folder / "parts.json").read_text())["settings"]["name"]
-            assert [part["name"] for part in parts] == [name] * 4
-        return len(parts)
-
-
 class Embedding:
     """Documents in blocks; nobody may lose a block that was written."""
 
@@ -182,7 +155,6 @@ def all_cases(source: Path):
         TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),
         TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),
-        Parts(),
         Embedding(),
         Map(source),
     ]

@@ -67,13 +67,12 @@ class _Sigmoid(torch.autograd.Function):
 def _logistic(
     edge_attr, slope, threshold, edges, real, num_features, RATE: tl.constexpr, BLOCK: tl.constexpr
 ):
+    """Compute the logistic function of the edges."""
     logit = tl.zeros([BLOCK], dtype=tl.float64)
     for f in range(num_features):
         k = tl.load(edge_attr + edges * num_features + f, mask=real, other=0.0).to(tl.float64)
         logit += (k - tl.load(threshold + f)) * tl.load(slope + f)
-    logit *= RATE
-    small = tl.exp(tl.where(logit >= 0, -logit, logit))  # which does not overflow
-    return tl.where(logit >= 0, 1.0, small) / (1.0 + small)
+    return 1.0 / (1.0 + tl.exp(-RATE * logit))  # of an infinite number: zero
 
 
 @triton.jit

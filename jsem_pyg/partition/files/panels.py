@@ -94,13 +94,11 @@ class Panels:
                 pieces.append(slice(first, end))
         return pieces
 
-    def read(self, columns: slice) -> Array:
-        """Read some columns [N, C] of the source."""
-        out = np.empty((self.num_rows, columns.stop - columns.start), self.dtype)
+    def read(self, columns: slice, out: Array) -> None:
+        """Read some columns of the source into `out` [N, C]."""
         for first in range(columns.start, columns.stop, self.width):
             panel = out[:, first - columns.start : first - columns.start + self.width]
             panel[:] = np.fromfile(self._source(first), self.dtype).reshape(panel.shape)
-        return out
 
     def write(self, columns: slice, values: Array) -> None:
         """Write some columns [S N, C] of the result, and remove those of the source."""
