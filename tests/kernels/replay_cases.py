@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from laws import random_graph
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jsem_pyg.graph import GraphStructure
@@ -16,7 +17,6 @@ from jsem_pyg.kernels import replay
 from jsem_pyg.kernels.chebyshev import triton_gpu
 from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.testing import random_graph
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="pretends to have CUDA")
 

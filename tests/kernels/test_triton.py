@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
-from jsem_pyg.testing import random_graph
 
 pytest.importorskip("triton")
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from kernels.test_chebyshev_series import problem
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.chebyshev import reference, triton_gpu, triton_windows
 from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.testing import random_graph
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
