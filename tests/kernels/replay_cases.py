@@ -9,11 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-<<<<<<< HEAD
 from laws import random_graph
-=======
-from laws import random_graph
->>>>>>> main
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jsem_pyg.graph import GraphStructure
