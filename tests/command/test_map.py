@@ -185,7 +185,7 @@ def test_a_run_that_was_stopped_is_begun_again_and_nothing_is_embedded_twice(
         with monkeypatch.context() as patch:
             patch.setattr(make_map, stopped_at, stop)
             assert "no space left" in bad(*words, *how)
-        assert "which is written last" in bad("predict", "documents-map", "documents.csv")
+    assert "which is written last" in bad("predict", "documents-map", "documents.csv")
     FakeEncoder.embedded = 0
     good(*words)
     assert FakeEncoder.embedded == 0
