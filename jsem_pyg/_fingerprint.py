@@ -1,7 +1,8 @@
-"""Describes what a result depends on by texts that are the same in every process."""
+"""Describes what a result depends on by texts, and compares these when a run is resumed."""
 
 import hashlib
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -18,6 +19,9 @@ _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 # Known by their name alone: a program hangs on their attributes.
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 _OPAQUE = (*_NAMED, Tensor, ModuleType, logging.Logger)
+
+_MOST_NAMED = 3  # differences that a message lists
+_MISSING = "left out"
 
 
 def tensor_bytes(value: Tensor) -> memoryview:
@@ -94,3 +98,27 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
             )
             yield from ((key, value._buffers[key]) for key in value._non_persistent_buffers_set)
             yield from value.named_children()
+
+
+def check_same_settings(
+    path: str | os.PathLike[str], then: Mapping[str, Any], now: Mapping[str, Any], remedy: str
+) -> None:
+    """Raise a ValueError that names the settings in which a run differs from one to be resumed.
+
+    `path` is the file or folder of the run, and `remedy` what else the user can do.
+    """
+    names = [
+        name
+        for name in [*now, *(name for name in then if name not in now)]
+        if then.get(name, _MISSING) != now.get(name, _MISSING)
+    ]
+    if not names:
+        return
+    named = names[:_MOST_NAMED]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    expected = ", ".join(f"'{name}' to be {then.get(name, _MISSING)}" for name in named)
+    got = ", ".join(str(now.get(name, _MISSING)) for name in named)
+    raise ValueError(
+        f"Expected {expected}{more}, as in the run that '{path}' was begun with (got {got}). To "
+        f"fix this, use the same settings, or {remedy}."
+    )

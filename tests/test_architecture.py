@@ -25,7 +25,6 @@ GROUND = {
     "_checks",
     "_extras",
     "_files",
-    "_journal",
     "_fingerprint",
     "_groups",
     "_mapped_pages",

@@ -524,19 +524,6 @@ def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeyp
     assert (written["seeds"] == 2).all()
 
 
-def test_cells_of_a_file_in_another_order(tmp_path, monkeypatch):
-    example = load("align_cells", monkeypatch)
-    pair = example.simulate(60, seed=0)
-    kinds = np.array(["b", "a"])[pair.cell_type.numpy() % 2]
-    np.savez(
-        tmp_path / "scgem.npz", expression=pair.source, methylation=pair.source, cell_type=kinds
-    )
-    scores, _, order = example.align(example.read(tmp_path / "scgem.npz"), seed=3)
-    assert not torch.equal(order, torch.arange(60))
-    assert scores["FOSCTTM"] < 0.01  # both sides are the same
-    assert scores["label transfer"] > 0.95
-
-
 def test_the_benchmark_of_known_pairs(tmp_path, monkeypatch):
     benchmark = load("benchmarks/alignment_known", monkeypatch)
     draw = np.random.default_rng(0)
@@ -635,28 +622,6 @@ def test_the_benchmark_of_shapes(tmp_path, monkeypatch):
 @pytest.fixture
 def semi_supervised(monkeypatch):
     return load("semi_supervised", monkeypatch)
-
-
-def test_an_interrupted_comparison_goes_on(semi_supervised, tmp_path, monkeypatch):
-    evaluate, ran = semi_supervised.evaluate, []
-
-    def evaluate_or_stop(data, model, recipe, seed):
-        if len(ran) == 3:
-            raise KeyboardInterrupt
-        ran.append((model, seed))
-        return evaluate(data, model, recipe, seed)
-
-    options = ["--quick", "--models", "GCN", "APPNP", "--trainings", "plain"]
-    options += ["--output", str(tmp_path)]
-    monkeypatch.setattr(semi_supervised, "evaluate", evaluate_or_stop)
-    with pytest.raises(KeyboardInterrupt):
-        semi_supervised.main(options)
-    ran.clear()
-    table = semi_supervised.main(options)
-    assert ran == [("APPNP", 1)]
-    monkeypatch.setattr(semi_supervised, "evaluate", evaluate)
-    fresh = semi_supervised.main([*options[:-1], str(tmp_path / "fresh")])
-    pd.testing.assert_frame_equal(table.drop(columns="seconds"), fresh.drop(columns="seconds"))
 
 
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import GCNConv
 
-from jsem_pyg._fingerprint import describe, digest
+from jsem_pyg._fingerprint import check_same_settings, describe, digest
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 
 
@@ -114,3 +114,17 @@ model = nn.Sequential(DiffusionClassifier(3, 2))
 model.act, model.names = nn.functional.relu, {"a", "b", "c", "d"}
 print(describe("it", model))
 """
+
+
+def test_differences_are_named():
+    same = {"t": "5.0", "k": 3}
+    check_same_settings("run", same, dict(reversed(same.items())), "begin anew")
+    with pytest.raises(ValueError, match=r"'k' to be 3, as .*'run' was .*\(got 4\).*begin anew"):
+        check_same_settings("run", same, same | {"k": 4}, "begin anew")
+    with pytest.raises(ValueError, match=r"'new' to be left out, .*got 1"):
+        check_same_settings("run", same, same | {"new": 1}, "begin anew")
+    with pytest.raises(ValueError, match=r"'k' to be 3, .*got left out"):
+        check_same_settings("run", same, {"t": "5.0"}, "begin anew")
+    other = dict.fromkeys("abcde", 1)
+    with pytest.raises(ValueError, match=r"'c' to be 1 and 2 more, "):
+        check_same_settings("run", other, dict.fromkeys(other, 2), "begin anew")

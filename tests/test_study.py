@@ -90,33 +90,6 @@ def toy_table(study, path, methods, seeds):
     return study("scoring").clustering_table(path, wanted, methods)
 
 
-def test_a_run_that_is_killed_goes_on_to_the_same_table(study, tmp_path):
-    runner, methods = study("runner"), study("methods")
-    study_set = study("data_sets").hide_labels(clusters_of_points())
-    calls = []
-
-    def dies(data, num_classes, seed):
-        calls.append(seed)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return data.x
-
-    def table(name):
-        either = {"one": methods.Method(dies), "other": methods.Method(dies, False)}
-        return toy_table(study, tmp_path / name, either, [0, 1])
-
-    with pytest.raises(KeyboardInterrupt):
-        runner.complete(table("killed.csv"), {"toy": study_set}.get)
-    assert len(runner.read(tmp_path / "killed.csv")) == 2
-    for name in ("killed.csv", "whole.csv"):
-        runner.complete(table(name), {"toy": study_set}.get)
-    killed, whole = (
-        runner.read(tmp_path / name).drop(columns="cpu_seconds")
-        for name in ("killed.csv", "whole.csv")
-    )
-    pd.testing.assert_frame_equal(killed, whole)
-
-
 def test_methods_get_the_graph_and_nothing_else(study):
     for labelled in (clusters_of_points(), citation_like()):
         study_set = study("data_sets").hide_labels(labelled)

@@ -4,10 +4,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from jsem_pyg._table_files import Reading, guess_delimiter, read_rows, suffix_of
+from jsem_pyg._table_files import Reading, read_rows, suffix_of
 
 
 @pytest.fixture(autouse=True)
@@ -80,12 +79,6 @@ def test_json_lines_are_objects():
         read("a.jsonl", "[1]\n")
 
 
-def test_a_delimiter_that_is_said_wins():
-    assert list(read("a.csv", "a,b;c\n1,2;3\n", delimiter=";").columns) == ["a,b", "c"]
-    assert list(read("a.tsv", "a,b\tc\n1,2\t3\n").columns) == ["a,b", "c"]
-    assert guess_delimiter("text\n") == ","
-
-
 def test_arrays_become_columns_and_class_indices_names():
     x = np.arange(6.0).reshape(3, 2)
     np.save("a.npy", x)
@@ -112,12 +105,6 @@ def test_names_of_classes_are_those_of_labels_alone():
     table = read("a.npz")
     assert table.classes.tolist() == [2, 0, 1, 2]
     assert table.y.tolist() == [3, 2, 1, 0]
-
-
-def test_parquet_keeps_its_index_as_a_column():
-    pytest.importorskip("pyarrow")
-    pd.DataFrame({"text": ["a", None]}, index=["p", "q"]).to_parquet("a.parquet")
-    assert read("a.parquet")["index"].tolist() == ["p", "q"]
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "a.parquet.gz", "a.gz"])

@@ -74,14 +74,14 @@ from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import GeodesicCost, gromov_wasserstein
 
 LIMITS = {  # seconds
-    "correct": 80,
-    "newsgroups": 50,
-    "series": 40,
-    "steps": 40,
-    "million": 80,
-    "panels": 20,
+    "correct": 70,
+    "newsgroups": 45,
+    "series": 50,
+    "steps": 35,
+    "million": 100,
+    "panels": 15,
     "relations": 20,
-    "alignment": 25,
+    "alignment": 20,
 }
 
 

@@ -19,7 +19,7 @@ from jsem_pyg.operators import laplacian_operator
 
 NAMES = [each.name for each in fields(SWITCHES)]
 # Columns and neighbours that a window holds at a time; the first are those of the package.
-WINDOWS = [(64, 32), (128, 32), (64, 16), (128, 16), (64, 64)]
+WINDOWS = [(64, 32), (128, 32), (64, 16), (64, 64)]
 
 
 @contextmanager

@@ -38,11 +38,7 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
         check_text("neighbors_key", neighbors_key)
     name = "neighbors" if neighbors_key is None else neighbors_key
     entry = adata.uns.get(name, {})
-    if not isinstance(entry, Mapping):
-        raise TypeError(
-            f"Expected 'adata.uns[{name!r}]' to be the mapping that scanpy.pp.neighbors writes "
-            f"(got {type(entry).__name__})."
-        )
+    check_instance(f"adata.uns[{name!r}]", entry, Mapping, "what scanpy.pp.neighbors writes")
     default = "" if neighbors_key is None else f"{neighbors_key}_"
     key = entry.get("connectivities_key", f"{default}connectivities")
     if key not in adata.obsp:

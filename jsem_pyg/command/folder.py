@@ -6,20 +6,13 @@ command begins it again, with the embeddings that are kept.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._files import check_writable
-from .._journal import read_journal, write_journal
 from .._tensor_file import load_tree, save_tree
 from ..estimators import DiffusionClusterer
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..datasets.word_features import WordFeatures
-
-_FORMAT = 9
-_POINTS = "points of a map"
+_KIND = "record of a map"
 
 
 class MapFolder:
@@ -31,10 +24,9 @@ class MapFolder:
         self.clusters = path / "clusters.csv"
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
-        self._points = path / "points.safetensors"
-        self._record = path / "run.json"
+        self._record = path / "map.safetensors"
         results = [self.map, self.clusters, self.report]
-        self._files = [*results, self.clusterer, self._points, self._record]
+        self._files = [*results, self.clusterer, self._record]
 
     def check_free(self, overwrite: bool) -> None:
         """Raise unless a run may write here; called before it reads anything."""
@@ -61,7 +53,7 @@ class MapFolder:
 
     def finish(self, record: dict[str, Any]) -> None:
         """Write what new rows are read by; from then on they can be assigned."""
-        write_journal(self._record, _FORMAT, record, {})
+        save_tree(self._record, _KIND, "record", record)
 
     def read(self) -> dict[str, Any]:
         """Read what `finish` wrote."""
@@ -70,18 +62,8 @@ class MapFolder:
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
                 f"there is no {self._record.name}, which is written last)."
             )
-        return read_journal(self._record, _FORMAT, "map again with --overwrite").settings
-
-    def save_points(self, x: "Tensor", documents: list[str], words: "WordFeatures | None") -> None:
-        """Write embeddings with their documents, which `predict` recognises, and their words."""
-        state = None if words is None else words.state()
-        tree = {"x": x, "documents": documents, "words": state}
-        save_tree(self._points, _POINTS, "points", tree)
-
-    def read_points(self) -> dict[str, Any]:
-        """Read the embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
-        points: dict[str, Any] = load_tree(self._points, _POINTS)
-        return points
+        record: dict[str, Any] = load_tree(self._record, _KIND)
+        return record
 
     def read_clusterer(self) -> DiffusionClusterer:
         """Read the fitted estimator."""

@@ -1,7 +1,6 @@
 """Make a map: read a file, embed it, cluster, name, score, draw and write."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from .naming import name_clusters
 from .pages import draw_map, summarize
 from .result import MapResult, MapSettings, Scores, as_csv, assignments
 from .steps import Steps, counted
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "vector": "vectors"}
 _COMPARED = {"l2": "Euclidean distance", "cosine": "the cosine"}
@@ -56,8 +52,12 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
         )
     folder.clear()
     scale = content.divisors(settings.scale)
+    words = WordFeatures(settings.words)
     if content.vectors is None:
-        x = _embedded(content.texts or [], settings.words, embedder, folder, steps).numpy()
+        documents = content.texts or []
+        with steps.step("embedding", len(documents)) as advance:
+            embedded = embedder.embed(documents, advance)
+        x = words.fit(documents).beside(embedded, documents).numpy()
     else:
         x = content.vectors if scale is None else content.vectors / scale
     with limit_threads(None, len(x)):
@@ -79,10 +79,12 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
             "decimal": settings.reading.decimal,
             "thousands": settings.reading.thousands,
             "encoding": content.encoding._asdict(),
-            "scale": None if scale is None else scale.tolist(),
+            "scale": scale,
             "model": embedder.model,
             "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
+            "documents": content.texts if content.vectors is None else None,
             "words": settings.words,
+            "state of the words": words.state() if content.vectors is None else None,
             "names": result.names,
         }
     )
@@ -118,20 +120,6 @@ def _show_source(choice: Choice, content: Content, steps: Steps) -> None:
     if again:
         rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"
         steps.note(f"{rows} the same as one before, and {have} its cluster.")
-
-
-def _embedded(
-    texts: list[str], weight: float, embedder: Embedder, folder: MapFolder, steps: Steps
-) -> "Tensor":
-    """Embed the documents [P, D], with word features beside, and keep them for `predict`."""
-    with steps.step("embedding", len(texts)) as advance:
-        x = embedder.embed(texts, advance)
-    words = None
-    if weight > 0:
-        words = WordFeatures(weight).fit(texts)
-        x = words.beside(x, texts)
-    folder.save_points(x, texts, words)
-    return x
 
 
 def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> DiffusionClusterer:

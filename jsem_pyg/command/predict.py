@@ -81,7 +81,7 @@ def _read(
 
 
 def _of_vectors(
-    x: np.ndarray, scale: list[float] | None, folder: MapFolder, file: Path, steps: Steps
+    x: np.ndarray, scale: np.ndarray | None, folder: MapFolder, file: Path, steps: Steps
 ) -> np.ndarray:
     """Return the probabilities of the clusters for vectors [P, D]."""
     clusterer = folder.read_clusterer()
@@ -93,7 +93,7 @@ def _of_vectors(
     if len(x) == 0:
         return np.zeros((0, clusterer.n_clusters_))
     with steps.step("assigning"), limit_threads(None, len(x)):
-        return clusterer.predict_proba(x if scale is None else x / np.array(scale))
+        return clusterer.predict_proba(x if scale is None else x / scale)
 
 
 def _of_documents(
@@ -108,15 +108,15 @@ def _of_documents(
             f"{'no such folder here' if is_gone else 'changed files'}). To fix this, put it back, "
             "or make the map anew."
         )
-    clusterer, points = folder.read_clusterer(), folder.read_points()
-    place = {text: i for i, text in enumerate(points["documents"])}
+    clusterer = folder.read_clusterer()
+    place = {text: i for i, text in enumerate(record["documents"])}
     new = [text for text in texts if text not in place]
     found = np.zeros((0, clusterer.n_clusters_))
     if new:
         with steps.step("embedding", len(new)) as advance:
             x = embedder.embed(new, advance)
-        if points["words"] is not None:
-            x = WordFeatures(record["words"]).load_state(points["words"]).beside(x, new)
+        words = WordFeatures(record["words"]).load_state(record["state of the words"])
+        x = words.beside(x, new)
         with steps.step("assigning"), limit_threads(None, len(x)):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}

@@ -157,10 +157,6 @@ def heat_kernel_columns(
         [N, M], or [S, N, M] if `t` has scales, in the type of `edge_weight` (torch's default type
         without it).
 
-    Raises:
-        ValueError: if `nodes` leave the range (a RuntimeError in compiled code), or
-            :func:`heat_diffusion` refuses the graph.
-
     Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
     2006.
 

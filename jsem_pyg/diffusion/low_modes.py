@@ -142,11 +142,13 @@ def _eigenpairs(
     if wanted <= 0:
         return null.new_zeros(k), null
     width = wanted + max(16, wanted // 2)
+    operator = laplacian_operator(structure, weight, kind)
     if structure.num_nodes <= DENSE or width > (structure.num_nodes - rest.count) // 2:
-        value, mode = _diagonalize(structure, weight, kind, rest)
+        value, mode = _diagonalize(operator, rest, torch.eye(len(null)).to(null))
     else:
-        start = torch.randn(null.size(0), width, generator=seeded(seed), dtype=torch.float64)
-        value, mode = _iterate(structure, weight, kind, rest, start.to(null.device), wanted, tol)
+        narrow = laplacian_operator(structure, weight, kind, dtype=torch.float32)
+        start = torch.randn(len(null), width, generator=seeded(seed), dtype=torch.float64)
+        value, mode = _iterate(operator, narrow, rest, start.to(null), wanted, tol)
     value = torch.cat([value.new_zeros(rest.count), value[:wanted].clamp(min=0)])
     return value, torch.cat([null, mode[:, :wanted]], 1)
 
@@ -176,12 +178,8 @@ class _Rest:
         return self.still * (self.component.unsqueeze(1) == chosen)
 
 
-def _diagonalize(
-    structure: GraphStructure, weight: Tensor, kind: str | None, rest: _Rest
-) -> tuple[Tensor, Tensor]:
+def _diagonalize(operator: HeatOperator, rest: _Rest, identity: Tensor) -> tuple[Tensor, Tensor]:
     """Find all eigenpairs but the ones of eigenvalue zero that `rest` knows."""
-    operator = laplacian_operator(structure, weight, kind)
-    identity = torch.eye(structure.num_nodes, dtype=torch.float64, device=structure.device)
     above = 4 * operator.scaling.rate  # where those go
     table = operator.apply_laplacian(identity) + above * (identity - rest(identity))
     value, mode = torch.linalg.eigh((table + table.T) / 2)
@@ -189,17 +187,17 @@ def _diagonalize(
 
 
 def _iterate(
-    structure: GraphStructure,
-    weight: Tensor,
-    kind: str | None,
+    operator: HeatOperator,
+    narrow: HeatOperator,
     rest: _Rest,
     block: Tensor,
     wanted: int,
     tol: float,
 ) -> tuple[Tensor, Tensor]:
-    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
-    operator = laplacian_operator(structure, weight, kind)
-    narrow = laplacian_operator(structure, weight, kind, dtype=torch.float32)
+    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M].
+
+    The filter goes by `narrow`, the operator in float32.
+    """
     for _ in range(MOST_ROUNDS):
         value, block, residual = _ritz(rest(block), operator)
         worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())

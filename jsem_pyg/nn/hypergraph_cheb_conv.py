@@ -22,14 +22,9 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
     to diffuse.
 
     Args:
-        in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
-            first input(s) to the forward method.
-        out_channels (int): Size of each output sample.
+        in_channels (int): As `out_channels`, `t` and `bias` in
+            :class:`~jsem_pyg.nn.AnisotropicChebConv`.
         num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight.
-        t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
-            :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
-            and input channel.
-        bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         **kwargs (optional): `learn_t`, `normalization`, `degree`, `tol`, `backend` and `filter`, as
             in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
 

@@ -32,11 +32,6 @@ def read_groupings(
     groupings = [_group("cluster", found.labels, cluster_names, "cluster_names")]
     if graph.get("y") is not None:
         groupings.append(_group("label", graph.y, label_names, "label_names"))
-    elif label_names is not None:
-        raise ValueError(
-            "Expected 'label_names' to be left out for 'data' without labels y (got "
-            f"{label_names!r})."
-        )
     levels = [None] * len(found.levels) if level_names is None else list(level_names)
     if len(levels) != len(found.levels):
         raise ValueError(

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .._checks import check_bool, check_choice, check_positive, check_positive_int
 from .._files import as_path, check_writable
@@ -17,6 +17,7 @@ from .processes import DistributedTriplets, SharedLoss, settings_of_all
 from .prune_edges import PruneEdges, diffusion_layers
 from .run import Run
 from .seeds import Purpose, derive_generator
+from .self_training import TIMES
 from .signals import read_signals
 from .training_graph import TrainingGraph
 from .triplets import (
@@ -27,6 +28,15 @@ from .triplets import (
     TripletLoss,
     TripletSampler,
 )
+
+
+@dataclass(frozen=True)
+class SelfTrainingOptions:
+    """The options of self-training; see `fit`."""
+
+    EPOCHS: ClassVar[int] = 4
+    times: Sequence[float] | None = TIMES
+    labels: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class LoopOptions:
 class TripletOptions(LoopOptions):
     """The options of training by triplets; see `fit`."""
 
+    EPOCHS: ClassVar[int] = 100
     batch_size: int = 4096
     margin: float = 0.5
     sketch_dim: int | None = None
@@ -73,6 +84,7 @@ class TripletOptions(LoopOptions):
 class SignalOptions(LoopOptions):
     """The options of training on signals; see `fit`."""
 
+    EPOCHS: ClassVar[int] = 300
     lr: float = 0.05
     patience: int | None = 30
     mask: Any = None

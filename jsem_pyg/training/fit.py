@@ -21,20 +21,18 @@ from .._progress import open_bar
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
 from ..nn.diffusion_time import DiffusionTime
-from .begin import SignalOptions, TripletOptions, begin_run
+from .begin import SelfTrainingOptions, SignalOptions, TripletOptions, begin_run
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .self_training import ROUNDS, self_train
+from .self_training import self_train
 from .signals import fit_from_times
 from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 from .triplets import Loss, TripletSampler
 
-_ITSELF, _TRIPLETS, _SIGNALS = "self-training", "training by triplets", "training on signals"
-EPOCHS = {_TRIPLETS: 100, _SIGNALS: 300}
-_OPTIONS = {_TRIPLETS: TripletOptions, _SIGNALS: SignalOptions}
-_TAKES = {_ITSELF: ("labels", "times")} | {
-    way: tuple(sorted(each.name for each in dataclasses.fields(options)))
-    for way, options in _OPTIONS.items()
+_KINDS = {
+    "self_training": SelfTrainingOptions,
+    "triplet": TripletOptions,
+    "signal": SignalOptions,
 }
 
 
@@ -158,18 +156,18 @@ def fit(
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    way = _choose_way(model, loss)
-    _check_names(options, way)
+    chosen = _read_options(model, loss, options)
+    epochs = epochs or chosen.EPOCHS
     graph = prepare_graph(data, device)
-    if way == _ITSELF:
+    if isinstance(chosen, SelfTrainingOptions):
         assert isinstance(model, DiffusionClassifier)
-        options["labels"] = _read_labels(graph, sampler, options.get("labels"), model.num_classes)
+        labels = _read_labels(graph, sampler, chosen.labels, model.num_classes)
         with restored(model):
-            return self_train(model, graph, rounds=epochs or ROUNDS, seed=seed, **options)
+            return self_train(model, graph, epochs, chosen.times, labels, seed)
 
-    chosen, epochs = _OPTIONS[way](**options), epochs or EPOCHS[way]
     if times := options.pop("times", None):
-        again = {"loss": loss, "epochs": epochs, "seed": seed, "progress": progress} | options
+        again: dict[str, Any] = {"loss": loss, "epochs": epochs, "seed": seed} | options
+        again["progress"] = progress
         return fit_from_times(model, times, lambda: fit(model, graph, **again))
     run = begin_run(model, graph, loss, sampler, seed, chosen)
     if chosen.resume:
@@ -204,43 +202,33 @@ def fit(
     return run.finish(epochs)
 
 
-def _choose_way(model: nn.Module, loss: str | Loss) -> str:
-    """Return the way of training: a `DiffusionClassifier` trains itself by default."""
+def _read_options(model: nn.Module, loss: str | Loss, options: dict[str, Any]) -> Any:
+    """Read the options of the way of training: a `DiffusionClassifier` trains itself by default."""
     check_instance("model", model, nn.Module, "a torch.nn.Module")
-    if not isinstance(loss, str):
-        return _TRIPLETS
-    check_choice("loss", loss, ("auto", "self_training", "signal", "triplet"))
+    way = loss if isinstance(loss, str) else "triplet"
+    check_choice("loss", way, ("auto", *_KINDS))
     is_classifier = isinstance(model, DiffusionClassifier)
-    if loss == "self_training" and not is_classifier:
+    if way == "auto":
+        way = "self_training" if is_classifier else "triplet"
+    if way == "self_training" and not is_classifier:
         raise TypeError(
             "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
             f"{type(model).__name__})."
         )
-    if loss == "auto":
-        return _ITSELF if is_classifier else _TRIPLETS
-    return {"self_training": _ITSELF, "signal": _SIGNALS, "triplet": _TRIPLETS}[loss]
-
-
-def _check_names(options: dict[str, Any], way: str) -> None:
-    """Raise a TypeError unless this way of training takes all options."""
+    takes = [each.name for each in dataclasses.fields(_KINDS[way])]
     for name, value in options.items():
-        if name not in _TAKES[way]:
-            takes = "; ".join(f"{each} takes {', '.join(_TAKES[each])}" for each in _TAKES)
+        if name not in takes:
             raise TypeError(
-                f"Expected '{name}' to be left out for {way} (got {value!r}). To fix this error, "
-                f"correct the name or 'loss': {takes}."
+                f"Expected '{name}' to be left out for loss={way!r}, which takes "
+                f"{', '.join(takes)} (got {value!r})."
             )
+    return _KINDS[way](**options)
 
 
 def _read_labels(
     graph: TrainingGraph, sampler: object, labels: Tensor | None, num_classes: int | None
 ) -> Tensor | None:
     """Return the labels [N] of self-training, -1 where unknown, or None for no labels."""
-    if not isinstance(sampler, str):
-        raise ValueError(
-            "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
-            f"triplets (got {sampler!r})."
-        )
     check_choice("sampler", sampler, ("graph", "labels"))
     if sampler == "labels":
         if labels is not None:

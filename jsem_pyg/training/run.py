@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .._journal import check_same_settings
+from .._fingerprint import check_same_settings
 from .._tensor_file import load_tree, save_tree
 from ..partition import sum_gradients
 from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch

@@ -58,7 +58,6 @@ class PseudoLabels(NamedTuple):
 def self_train(
     model: DiffusionClassifier,
     graph: TrainingGraph,
-    *,
     rounds: int = ROUNDS,
     times: Sequence[float] | None = TIMES,
     labels: Tensor | None = None,
@@ -99,20 +98,14 @@ def _read_num_classes(
     model: DiffusionClassifier, graph: TrainingGraph, labels: Tensor | None, seed: int
 ) -> int:
     """Return the model's number of classes, else count the labels' classes, else the clusters."""
-    num_nodes, num_channels = graph.x.shape
+    num_channels = graph.x.size(1)
     if num_channels != model.in_channels:
         raise ValueError(
             f"Expected 'data.x' to have the {model.in_channels} channels of 'model' (got "
             f"{num_channels})."
         )
-    num_classes = model.num_classes
-    if num_classes is not None and num_nodes < num_classes:
-        raise ValueError(
-            f"Expected 'data' to have as many nodes as 'model' has classes (got {num_nodes} nodes "
-            f"and {num_classes} classes)."
-        )
-    if num_classes is not None:
-        return num_classes
+    if model.num_classes is not None:
+        return model.num_classes
     if labels is not None:
         return int(labels.max()) + 1
     return choose_levels(graph, seed=seed)[0].num_classes

@@ -224,21 +224,6 @@ def test_rows_that_lack_a_number_are_left_out_or_filled_by_the_median():
     assert later(Encoding({}, {}, None), {}, a=["?"], b=["1"]).point.tolist() == [-1]
 
 
-@pytest.mark.parametrize(
-    ("columns", "match"),
-    [
-        ({"v": [[1.0, 2.0]] * 3}, "differ .got 3 that are the same"),
-        ({"v": [[1.0, 2.0]]}, r"3 rows without missing numbers or more .got 1 in 1 rows"),
-        ({"text": ["a b c d"] * 5}, "3 different documents or more .got 1 in 5 rows"),
-        ({"text": ["a b c d", " ", ""]}, "3 different documents or more .got 1 in 3"),
-        ({"text": []}, "a file with rows"),
-    ],
-)
-def test_content_that_makes_no_clusters_is_refused(columns, match):
-    with pytest.raises(ValueError, match=match):
-        content(**columns)
-
-
 def test_a_vector_that_is_missing_or_not_finite_is_left_out():
     found = content(v=[[1.0, 2.0], None, [np.nan, 1.0], [0.0, 0.0], [np.inf, 1], [3, 4]])
     assert found.point.tolist() == [0, -1, -1, 1, -1, 2]

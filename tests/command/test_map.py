@@ -10,6 +10,7 @@ from command.command_cases import FakeEncoder, documents, run, use_fake_encoder,
 from sklearn.datasets import load_wine
 from sklearn.metrics import adjusted_rand_score
 
+from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.command import make_map, program
 from jsem_pyg.datasets import text
 from jsem_pyg.estimators import DiffusionClusterer
@@ -70,7 +71,7 @@ def test_documents_become_a_folder(texts):
     clusterer = DiffusionClusterer.load("documents-map/clusterer.safetensors")
     assert clusterer.labels_.tolist() == table.cluster[kept].drop(3).tolist()  # as row 2
     assert table.cluster[3] == table.cluster[2]
-    noted = json.loads(Path("documents-map/run.json").read_text())["settings"]
+    noted = load_tree("documents-map/map.safetensors", "record of a map")
     assert table.name[kept].tolist() == [noted["names"][each] for each in table.cluster[kept]]
     report = Path("documents-map/report.md").read_text()
     for words in (*noted["names"], "42 rows", "ARI", "k-means", "2 rows are left out"):
@@ -85,7 +86,6 @@ def test_vectors_become_a_folder(points):
     assert list(table.columns) == ["row", "cluster", "name", "probability"]
     assert adjusted_rand_score(points[1], table.cluster) > 0.9
     assert set(table.name) == {"cluster 0", "cluster 1"}
-    assert not Path("deep/down/points.safetensors").exists()
     assert "Typical" not in Path("deep/down/report.md").read_text()
 
 
@@ -185,11 +185,11 @@ def test_a_run_that_was_stopped_is_begun_again_and_nothing_is_embedded_twice(
         with monkeypatch.context() as patch:
             patch.setattr(make_map, stopped_at, stop)
             assert "no space left" in bad(*words, *how)
-        assert "which is written last" in bad("predict", "documents-map", "documents.csv")
+    assert "which is written last" in bad("predict", "documents-map", "documents.csv")
     FakeEncoder.embedded = 0
     good(*words)
     assert FakeEncoder.embedded == 0
-    for name in ("clusters.csv", "clusterer.safetensors", "run.json"):
+    for name in ("clusters.csv", "clusterer.safetensors", "map.safetensors"):
         assert Path("documents-map", name).read_bytes() == Path("whole", name).read_bytes()
 
 

@@ -7,7 +7,6 @@ import pytest
 from command.command_cases import TOPICS, FakeEncoder, documents, run, use_fake_encoder, vectors
 from sklearn.metrics import adjusted_rand_score
 
-from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.estimators import DiffusionClusterer
 
 QUICK = ("--layout", "none")
@@ -161,7 +160,7 @@ def a_folder(path):
     path.mkdir()
 
 
-@pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors", "run.json"])
+@pytest.mark.parametrize("name", ["clusterer.safetensors", "map.safetensors"])
 @pytest.mark.parametrize("damage", [Path.unlink, empty, cut, flip, a_folder])
 def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
     damage(copy_of_map / name)
@@ -185,7 +184,6 @@ def test_words_tell_apart_what_the_encoder_blurs(tmp_path, monkeypatch):
     options = ("-k", "3", *QUICK, "--cache", "blurred")
     assert run("map", "seen.txt", "-o", "with", *options).exit_code == 0
     assert run("map", "seen.txt", "-o", "without", "--words", "0", *options).exit_code == 0
-    assert load_tree("without/points.safetensors", "points of a map")["words"] is None
     seen = pd.read_csv("with/clusters.csv")
     assert adjusted_rand_score(topics[:-6], seen["cluster"]) > 0.9
     found = predict("with", "new.txt", "--cache", "blurred")["cluster"]

@@ -2,8 +2,6 @@ import pytest
 import torch
 from dense import exact_heat_diffusion
 from laws import random_graph
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.filters import FromFunction
@@ -111,31 +109,6 @@ def test_half_precision_is_computed_in_float32(dtype):
     out = heat_diffusion(x, edge_index, weight, 2.0)
     assert out.dtype == dtype
     torch.testing.assert_close(out, heat_diffusion(x.float(), edge_index, weight, 2.0).to(dtype))
-
-
-class Layouts(TorchDispatchMode):
-    """Watches every operation for what some devices do not have."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        self.seen |= {leaf.layout for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)}
-        return out
-
-
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_the_reference_needs_no_sparse_tensors(normalization):
-    edge_index, weight = random_graph(60, 0.2, dtype=torch.float32)
-    x, t = signal(60, 4, dtype=torch.float32), torch.tensor(0.3)
-    leaves = [each.requires_grad_() for each in (x, weight, t)]
-    options = {"normalization": normalization, "backend": "reference"}
-    with Layouts() as layouts:
-        heat_diffusion(x, edge_index, weight, t, degree=10, **options).sum().backward()
-    assert layouts.seen == {torch.strided}
-    assert all(leaf.grad is not None for leaf in leaves)
 
 
 def test_a_prepared_structure_takes_the_place_of_edge_index():

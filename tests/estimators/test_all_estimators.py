@@ -129,14 +129,6 @@ def test_threads_and_autocast_change_nothing(estimator):
         assert np.array_equal(say(fitted(clone(estimator)), X_NEW), known)
 
 
-def test_neighbours_are_at_most_half_of_the_others(estimator):
-    assert fitted(estimator).n_neighbors_ == 8
-    few = clone(estimator).fit(X[:9], few_labels(Y[:9]))
-    assert few.n_neighbors_ == 4
-    with pytest.raises(ValueError, match="minimum of 3 is required"):
-        clone(estimator).fit(X[:2], Y[:2])
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -80,16 +80,6 @@ def test_components_without_heat_between_them_and_isolated_points_are_merged_las
     assert np.isfinite(tree.linkage).all()
 
 
-def test_any_clustering_has_a_linkage(tree):
-    renamed = np.array([3, 5, 0, 1, 4, 2])[INNER]
-    linkage = tree.linkage_of(renamed.tolist())
-    np.testing.assert_allclose(linkage[:, 2:], tree.linkage[:, 2:])
-    assert set(linkage[0, :2]) == {4, 2}
-    for labels in (renamed[:9], renamed - 1, np.zeros((240, 1))):
-        with pytest.raises(ValueError, match="Expected 'labels'"):
-            tree.linkage_of(labels)
-
-
 def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():
     x = np.eye(2)[np.arange(120) // 60] + 0.25 * np.random.default_rng(0).normal(size=(120, 2))
     clusterer = DiffusionClusterer(n_neighbors=8, max_clusters=9, t=2.0, random_state=0).fit(x)

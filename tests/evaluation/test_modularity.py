@@ -30,14 +30,6 @@ def test_one_cluster_and_clusters_of_one():
     assert modularity(edge_index, None, torch.arange(6) // 3 * 7) == pytest.approx(1 / 2)
 
 
-def test_a_graph_without_weight_has_none():
-    none = torch.empty(2, 0, dtype=torch.int64)
-    assert modularity(none, None, torch.tensor([0, 1])) == 0
-    assert modularity(none, None, torch.empty(0, dtype=torch.int64)) == 0
-    edges = torch.tensor([[0, 1], [1, 0]])
-    assert modularity(edges, torch.zeros(2), torch.tensor([0, 1])) == 0
-
-
 def test_unknown_labels_are_refused():
     edges = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="'labels' to be >= 0 .got -1"):

@@ -27,12 +27,13 @@ def _all_switches(monkeypatch):
 
 
 TERMS = ("step_kernel", "step_back_kernel", "window_step_kernel", "window_step_back_kernel")
+TERMS += ("begin_back_kernel",)
 LAYERS = {
     "diffusion": lambda: AnisotropicDiffusion(t=0.5, tol=1e-3, backend="triton"),
-    "convolution": lambda: AnisotropicChebConv(3, 2, t=0.5, tol=1e-3, bias=False, backend="triton"),
+    "convolution": lambda: AnisotropicChebConv(3, 2, t=0.5, tol=1e-3, backend="triton"),
 }
 # Launches beside the terms, forward and backward.
-MOST = {"diffusion": (4, 7), "convolution": (5, 8)}
+MOST = {"diffusion": (4, 6), "convolution": (6, 8)}
 
 
 def launches_beside_terms(events):

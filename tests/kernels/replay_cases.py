@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from jsem_pyg.testing import random_graph
+from laws import random_graph
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jsem_pyg.graph import GraphStructure

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from jsem_pyg.testing import random_graph
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
@@ -46,7 +46,8 @@ GIVEN = ("edge", "given", "conductance")
 KERNELS = {
     "chebyshev.triton_steps": {
         "step_kernel": ("IS_FIRST", "HAS_DIAGONAL"),
-        "step_back_kernel": ("IS_FIRST", "HAS_DIAGONAL", "slopes", "slopes_of_last"),
+        "step_back_kernel": ("HAS_DIAGONAL", "slopes"),
+        "begin_back_kernel": ("HAS_DIAGONAL", "slopes"),
     },
     "fused.entries": {
         "_row_kernel": GIVEN,
@@ -54,7 +55,7 @@ KERNELS = {
         "_entry_kernel": (),
         "_row_back_kernel": (),
         "_degree_back_kernel": (),
-        "_edge_back_kernel": ("RELATIVE", "of_given", "of_conductance", *GIVEN),
+        "_edge_back_kernel": ("RELATIVE", "of_conductance", *GIVEN),
     },
     "fused.sigmoid": dict.fromkeys(
         ("_sigmoid_kernel", "_sigmoid_back_kernel", "_finish_kernel"), ()
@@ -123,8 +124,7 @@ def test_kernels_compile_for_a_gpu(module, name, option):
 
 
 @only_interprets
-@pytest.mark.parametrize("option", [True, False])
-@pytest.mark.parametrize("real", ["*fp32", "*fp64"])
+@pytest.mark.parametrize(("real", "option"), [("*fp32", True), ("*fp32", False), ("*fp64", True)])
 @pytest.mark.parametrize("name", ["window_step_kernel", "window_step_back_kernel"])
 def test_kernels_of_windows_compile_for_a_gpu(name, real, option):
     kernel = getattr(import_module("jsem_pyg.kernels.chebyshev.triton_windows"), name)

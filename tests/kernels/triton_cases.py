@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from jsem_pyg.testing import random_graph
 from kernels.test_chebyshev_series import problem
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.chebyshev import reference, triton_gpu, triton_windows

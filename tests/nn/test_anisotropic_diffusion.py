@@ -97,13 +97,6 @@ def test_without_edge_features_it_is_isotropic_and_says_so_once(caplog):
     assert "got no 'edge_attr'" in caplog.text
 
 
-def test_edge_dim_zero_means_no_features(caplog):
-    data, layer = make_data(), AnisotropicDiffusion(edge_dim=0)
-    layer(data.x, data.edge_index)
-    assert not caplog.records
-    assert [name for name, _ in layer.named_parameters()] == ["time.raw"]
-
-
 def test_the_graph_is_prepared_once_and_a_change_is_seen(monkeypatch):
     data, layer = make_data(), AnisotropicDiffusion()
     made = []

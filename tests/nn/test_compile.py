@@ -261,19 +261,3 @@ def test_derivatives_that_compiled_code_does_not_know_are_refused_where_torch_re
         dual = forward_ad.make_dual(data.x.detach(), torch.ones_like(x))
         with torch.no_grad(), pytest.raises(NotImplementedError, match="Expected no forward mode"):
             call(compiled, data, dual)
-
-
-@pytest.mark.parametrize("is_layer", [True, *night(False)])
-def test_transforms_of_torch_func_run_eagerly_in_compiled_code(is_layer):
-    layer, data = AnisotropicDiffusion(0, backend="reference"), make_data()
-
-    def diffuse(x):
-        if is_layer:
-            return layer(x, data.edge_index, data.edge_weight)
-        return heat_diffusion(x, data.edge_index, data.edge_weight, backend="reference")
-
-    def derivative(x):
-        return torch.func.jvp(diffuse, (x,), (x.cos(),))[1]
-
-    actual = torch.compile(derivative, backend="aot_eager")(data.x)
-    torch.testing.assert_close(actual, derivative(data.x))

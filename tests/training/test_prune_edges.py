@@ -16,7 +16,6 @@ from jsem_pyg.nn import (
     AnisotropicDiffusion,
     DiffusionClassifier,
 )
-from jsem_pyg.partition import distribute
 from jsem_pyg.training import PruneEdges, fit
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
@@ -245,9 +244,3 @@ def test_models_that_cannot_be_pruned_are_refused_before_the_first_epoch(model, 
     with pytest.raises(ValueError, match=message):
         fit(model, two_clusters(), callbacks=[PruneEdges(every=50), ran.append], **QUICK)
     assert not ran
-
-
-def test_a_graph_that_processes_share_is_not_pruned():
-    data = distribute(ring_and_chords()).data
-    with pytest.raises(TypeError, match="graph to be that of a single process.*DistributedGraph"):
-        fit(gated(), data, epochs=3, callbacks=[PruneEdges(every=1)], **QUICK)

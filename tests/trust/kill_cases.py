@@ -128,7 +128,7 @@ class Map:
     name, writes = "map", 4
 
     def __init__(self, source):
-        self.files = {"run.json", "clusters.csv", "clusterer.safetensors", "report.md"}
+        self.files = {"map.safetensors", "clusters.csv", "clusterer.safetensors", "report.md"}
         self.path = source / "vectors.npy"
         np.save(self.path, vectors()[0])
 
@@ -141,7 +141,7 @@ class Map:
         return {"text": text, "p": torch.from_numpy(clusterer.predict_proba(vectors()[0] + 0.1))}
 
     def progress(self, folder):
-        record = folder / "map" / "run.json"
+        record = folder / "map" / "map.safetensors"
         if record.exists():
             MapFolder(record.parent).read()
             MapFolder(record.parent).read_clusterer()

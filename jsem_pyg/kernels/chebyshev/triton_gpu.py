@@ -25,7 +25,7 @@ from ..replay import replayed
 from .operator import Gradients, RequiredGradients
 from .recurrence import project
 from .series import SeriesOperator
-from .triton_steps import step_back_kernel, step_kernel
+from .triton_steps import begin_back_kernel, step_back_kernel, step_kernel
 from .triton_windows import reused_windows, window_step_back_kernel, window_step_kernel
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
@@ -80,7 +80,7 @@ def _evaluate(
         target = terms[(k - 1) % 2]
         call.step[call.grid](
             *call.matrix, term, before, target, out, call.coefficients[k - 1],
-            IS_FIRST=k == 1, **call.shared,
+            IS_FIRST=k == 1, **call.shape, **call.options,
         )  # fmt: skip
         before, term = term, target
     return out.to(x.dtype), terms
@@ -97,26 +97,26 @@ def _differentiate(
     grad, last = grad.contiguous(), coefficients.size(0) - 1
     call = _Call(csr, values, grad, coefficients, trains=True)
     slopes = _Slopes(call, grad, last) if required.coefficients else None
-    scales = call.coefficients[last].unsqueeze(1) * grad  # [S, N, M]
-    b = (scales[0] if len(scales) == 1 else scales.sum(0)).to(kept.dtype)  # B_K
-    b_next, spare = torch.empty_like(b), list(torch.empty_like(kept))
-    make = torch.zeros if last == 0 else torch.empty  # the first step writes all of them
-    grad_values = make(call.grid[1], values.numel(), dtype=call.coefficients.dtype, device=b.device)
+    (b, b_next), spare = torch.empty_like(kept), list(torch.empty_like(kept))
+    grad_values = call.coefficients.new_empty(call.grid[1], values.numel())
     term, before = kept[(last - 1) % 2], kept[last % 2]
-    if slopes is not None and slopes.rows is None:
-        slopes.project(last, term)
-    for k in range(last - 1, -1, -1):
-        # b holds B_(k+1), and b_next B_(k+2), which becomes B_k. before holds T_k, and term
-        # T_(k+1), in whose place T_(k-1) is made; a spare one, as what is kept must survive.
-        target = spare.pop() if spare else term
-        places = (None, None) if slopes is None else slopes.places(k)
-        call.step_back[call.grid](
-            *call.matrix, b, b_next, before, term, target, grad, grad_values,
-            call.coefficients[k], *places, IS_FIRST=k == last - 1, IS_LAST=k == 0,
-            **call.shared | call.back,
-        )  # fmt: skip
-        b, b_next = b_next, b
-        before, term = target, before
+    for k in range(last, -1, -1):
+        row_slopes = None if slopes is None else slopes.rows_of(k)
+        if k == last:
+            begin_back_kernel[(grad.size(-2), call.grid[1])](
+                csr.rowptr, b, b_next, term, grad, grad_values, call.coefficients[k], row_slopes,
+                **call.shape, EDGES=_EDGES, num_warps=1,
+            )  # fmt: skip
+        else:
+            # b holds B_(k+1), and b_next B_(k+2), which becomes B_k. before holds T_k, and term
+            # T_(k+1), in whose place T_(k-1) is made; a spare one, as what is kept must survive.
+            target = spare.pop() if spare else term
+            call.step_back[call.grid](
+                *call.matrix, b, b_next, before, term, target, grad, grad_values,
+                call.coefficients[k], row_slopes, IS_LAST=k == 0, **call.shape, **call.back,
+            )  # fmt: skip
+            b, b_next = b_next, b
+            before, term = target, before
         if slopes is not None:
             slopes.add_up(k, term)
     of_values = grad_values[0] if len(grad_values) == 1 else grad_values.sum(0)
@@ -134,24 +134,18 @@ class _Slopes:
         self.grad, self.last = grad, last
         self.out = torch.empty_like(call.coefficients)  # [K + 1, S, C]
         self.rows: Tensor | None = None
-        if self.out.size(-1) == 1 and last > 0:
+        if self.out.size(-1) == 1:
             shape = min(last + 1, _KEPT), self.out.size(1), call.grid[1] * grad.size(-2)
             self.rows = self.out.new_empty(shape)
 
-    def project(self, k: int, term: Tensor) -> None:
-        """Compute the gradient of c_k by torch."""
-        self.out[k] = project(self.grad, term, self.out.size(-1))
-
-    def places(self, k: int) -> tuple[Tensor | None, Tensor | None]:
-        """Return where a step writes its rows for c_k and, if it is the first, those for c_K."""
-        if self.rows is None:
-            return None, None
-        return self.rows[-1 - (self.last - k) % len(self.rows)], self.rows[-1]
+    def rows_of(self, k: int) -> Tensor | None:
+        """Return where a step writes its rows for c_k; None if it writes none."""
+        return None if self.rows is None else self.rows[-1 - (self.last - k) % len(self.rows)]
 
     def add_up(self, k: int, term: Tensor) -> None:
         """Finish the gradient of c_k; rows are added up before others take their places."""
         if self.rows is None:
-            self.project(k, term)
+            self.out[k] = project(self.grad, term, self.out.size(-1))
             return
         count = (self.last - k) % len(self.rows) + 1
         if count == len(self.rows) or k == 0:
@@ -178,27 +172,27 @@ class _Call:
         self.coefficients = coefficients.to(values.dtype).contiguous()
         _, num_scales, num_channels = coefficients.shape
         windows = csr.derived(reused_windows) if SWITCHES.windows else None
-        options: dict[str, int | str]
-        block, self.back = triton.next_power_of_2(num_columns), dict[str, int]()
+        block = triton.next_power_of_2(num_columns)
+        self.options: dict[str, int | str]
         if windows is None:
             row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
             pattern = csr.derived(_by_rows, choose_for_series(csr, row_bytes, visits, trains))
             self.matrix: tuple[Tensor, ...] = (*pattern, values)
-            programs = num_rows
+            programs, block = num_rows, min(block, _BLOCK)
             self.step, self.step_back = step_kernel, step_back_kernel
-            block, options = min(block, _BLOCK), {"EDGES": _EDGES, "num_warps": 1}
-            self.back = {"EDGES": _EDGES_BACK}
+            self.options = {"EDGES": _EDGES, "num_warps": 1}
+            self.back = self.options | {"EDGES": _EDGES_BACK}
         else:
             self.matrix, programs = (*windows, values), len(windows.order)
             self.step, self.step_back = window_step_kernel, window_step_back_kernel
             block = max(min(block, _WINDOW_BLOCK), _SMALLEST)
             precision = "ieee" if values.dtype == torch.float64 else "tf32x3"
-            options = {"ROWS": ROWS, "EDGES": _WINDOW_EDGES, "PRECISION": precision}
+            self.options = {"ROWS": ROWS, "EDGES": _WINDOW_EDGES, "PRECISION": precision}
+            self.back = self.options
         # Programs start block by block: what those in flight gather fits the cache more often.
         self.grid = (programs, triton.cdiv(num_columns, block))
-        self.shared = options | {
+        self.shape = {
             "num_scales": num_scales,
-            "num_channels": num_channels,
             "num_rows": num_rows,
             "num_columns": num_columns,
             "num_slots": csr.num_slots,

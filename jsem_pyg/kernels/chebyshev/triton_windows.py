@@ -19,7 +19,6 @@ from ..csr import CSR
 from ..ordering import ROWS, Ordering, given_order, locality_order, reuse
 from .triton_steps import finish_step, finish_step_back
 
-_HEAVY = 8  # times the mean number of edges of a window
 _LEAST = 1.25  # edges for each entry; where there are fewer, windows gather hardly less than rows
 
 
@@ -35,10 +34,7 @@ class Windows(NamedTuple):
 
 
 def reused_windows(csr: CSR) -> Windows | None:
-    """Make the windows of the order in which they have most in common; None if that is too little.
-
-    The order is the given one, or that of :mod:`..locality`.
-    """
+    """Make windows in the given order or that of :mod:`..locality`; None if both share little."""
     ordering = max(given_order, locality_order, key=lambda each: reuse(csr, each))
     return windows_of(csr, ordering) if reuse(csr, ordering) >= _LEAST else None
 
@@ -46,21 +42,15 @@ def reused_windows(csr: CSR) -> Windows | None:
 def windows_of(csr: CSR, ordering: Ordering) -> Windows:
     """Make the windows of an order."""
     device, num_rows = csr.col.device, csr.num_rows
-    order = csr.derived(ordering).node.to(device).long()
+    order, place = (each.to(device).long() for each in csr.derived(ordering))
     order = torch.cat([order, order.new_full((-num_rows % ROWS,), num_rows)]).view(-1, ROWS)
-    degree = torch.cat([csr.degree, csr.degree.new_zeros(1)])[order].sum(1)
-    is_light = degree <= _HEAVY * degree.double().mean()
-    order = order[is_light.int().argsort(stable=True)]  # heavy ones start before all others
-    place = order.new_empty(num_rows + 1).index_copy_(
-        0, order.flatten(), torch.arange(order.numel(), device=device)
-    )[csr.row.long()]
+    place = place[csr.row.long()]
     entry = place // ROWS * num_rows + csr.col  # a number for each entry
     slot = (entry * ROWS + place % ROWS).argsort()
     entry, at, count = entry[slot].unique_consecutive(return_inverse=True, return_counts=True)
     bits = torch.ones_like(place) << place[slot] % ROWS
     member = torch.zeros_like(entry).index_add_(0, at, bits)
-    begins = torch.arange(order.size(0) + 1, device=device) * num_rows
-    start = torch.searchsorted(entry, begins)
+    start = torch.searchsorted(entry, torch.arange(len(order) + 1, device=device) * num_rows)
     found = order, start, entry % max(num_rows, 1), member, count.cumsum(0) - count, slot
     return Windows(*(each.int() for each in found))
 
@@ -85,7 +75,7 @@ def _block_of_edges(neighbours, members, firsts, slots, entries, stop, ROWS: tl.
 @triton.jit
 def window_step_kernel(
     order, starts, neighbours, members, firsts, slots, values, term, before, target, out,
-    coefficient, num_scales, num_channels, num_rows, num_columns, num_slots,
+    coefficient, num_scales, num_rows, num_columns, num_slots,
     IS_FIRST: tl.constexpr, PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr,
     ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -111,20 +101,18 @@ def window_step_kernel(
         total = tl.dot(value, gathered, total, input_precision=PRECISION, out_dtype=total.dtype)
     finish_step(
         total, before, target, out, coefficient, here, inside, lanes,
-        num_scales, num_channels, num_rows, num_columns, IS_FIRST, PER_CHANNEL,
+        num_scales, num_rows, num_columns, IS_FIRST, PER_CHANNEL,
     )  # fmt: skip
 
 
 @triton.jit
 def window_step_back_kernel(
     order, starts, neighbours, members, firsts, slots, values, b, b_next, t, t_next, t_out, grad,
-    grad_values, coefficient, slopes, slopes_of_last,
-    num_scales, num_channels, num_rows, num_columns, num_slots,
-    IS_FIRST: tl.constexpr, IS_LAST: tl.constexpr, PER_CHANNEL: tl.constexpr,
-    HAS_DIAGONAL: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
-    PRECISION: tl.constexpr,
+    grad_values, coefficient, slopes, num_scales, num_rows, num_columns, num_slots,
+    IS_LAST: tl.constexpr, PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr,
+    ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Take the step from k + 1 to k; in the first there is no B_(k+2)."""
+    """Take the step from k + 1 to k; see :func:`.triton_gpu._differentiate`."""
     window = tl.program_id(0).to(tl.int64)
     row = tl.load(order + window * ROWS + tl.arange(0, ROWS)).to(tl.int64)  # [ROWS]
     twice = 1.0 if IS_LAST else 2.0  # of S B_1, and of the gradient that B_1 and T_0 make
@@ -144,8 +132,7 @@ def window_step_back_kernel(
         total_b += loop * own_b
         total_t += loop * own_t
         of_loop = twice * tl.sum(own_b * own_t, axis=1)
-        if not IS_FIRST:
-            of_loop += tl.load(grad_values + loops, mask=row < num_rows, other=0.0)
+        of_loop += tl.load(grad_values + loops, mask=row < num_rows, other=0.0)
         tl.store(grad_values + loops, of_loop, mask=row < num_rows)
     stop = tl.load(starts + window + 1)
     for entry in range(tl.load(starts + window), stop, EDGES):
@@ -162,11 +149,9 @@ def window_step_back_kernel(
         product = twice * tl.dot(
             own_b, tl.trans(other_t), input_precision=PRECISION, out_dtype=real_type
         )
-        if not IS_FIRST:
-            product += tl.load(grad_values + slot, mask=is_edge, other=0.0)
+        product += tl.load(grad_values + slot, mask=is_edge, other=0.0)
         tl.store(grad_values + slot, product, mask=is_edge)
     finish_step_back(
-        twice * total_b, total_t, own_t, b_next, t_next, t_out, grad, coefficient,
-        slopes, slopes_of_last, row, here, inside, lanes,
-        num_scales, num_channels, num_rows, num_columns, IS_FIRST, IS_LAST, PER_CHANNEL,
+        twice * total_b, total_t, own_t, b_next, t_next, t_out, grad, coefficient, slopes,
+        row, here, inside, lanes, num_scales, num_rows, num_columns, IS_LAST, PER_CHANNEL,
     )  # fmt: skip

@@ -192,7 +192,7 @@ def _entry_kernel(row, col, weights, nodes, entries, num_rows, num_slots, BLOCK:
     i = tl.load(row + slots, mask=real, other=0).to(tl.int64)
     j = tl.load(col + slots, mask=real, other=0).to(tl.int64)
     a_i, a_j = _of_ends(nodes + 3 * num_rows, i, j, real)
-    entry = tl.load(weights + slots, mask=real, other=0.0) * a_i * a_j
+    entry = tl.load(weights + slots, mask=real, other=0.0) * (a_i * a_j)
     tl.store(entries + slots, entry.to(entries.dtype.element_ty), mask=real)
 
 
@@ -209,7 +209,7 @@ def _row_back_kernel(
     rowptr, col, weights, nodes, slopes, num_rows, grad, reverse, num_slots,
     SELF_LOOP: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of log a and of d: rows 0 and 1 of `slopes`; clear 2 and 3."""
+    """Compute the gradients of log a and of d: rows 0 and 1 of `slopes`."""
     row = tl.program_id(0).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     a, degree = nodes + 3 * num_rows, tl.load(nodes + 2 * num_rows + row)
@@ -227,8 +227,6 @@ def _row_back_kernel(
     of_degree = -(of_a / 2 + of_diagonal * SELF_LOOP / safe) / safe
     tl.store(slopes + row, of_a)
     tl.store(slopes + num_rows + row, tl.where(degree > 0, of_degree, 0.0))
-    tl.store(slopes + 2 * num_rows + row, 0.0)
-    tl.store(slopes + 3 * num_rows + row, 0.0)
 
 
 @triton.jit
