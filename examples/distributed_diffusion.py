@@ -7,15 +7,11 @@
 Every process holds the rows of its part of the graph, exchanges the halo in every term, and makes
 the same steps: numbers are those of one process. A process that dies ends the others; torchrun
 starts them again, and they go on from the checkpoint. (Without the variable torchrun may hand them
-the addresses of those that died, pytorch/pytorch#135712.) On several machines, which see one
-folder, the same command is given on each, with what says where they meet:
+the addresses of those that died, pytorch/pytorch#135712.) On several machines the same command is
+given on each, with what says where they meet:
 
     torchrun --nnodes 8 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint first-machine:29500 \
-        examples/distributed_diffusion.py --parts /shared/parts --x /shared/x.npy
-
-The folder of parts is written once, on a machine with memory for the edges (not for x):
-
-    save_parts("/shared/parts", Data(edge_index=..., edge_weight=..., num_nodes=...), partition)
+        examples/distributed_diffusion.py
 
 The diffused features come into one `.npy` file, of which each process writes its rows.
 """
@@ -32,15 +28,13 @@ import torch.nn.functional as F
 
 from jsem_pyg.datasets import DigitsDataset
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.partition import load_part, recursive_partition, save_parts
+from jsem_pyg.partition import distribute
 from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--parts", type=Path, help="folder that save_parts wrote; None: digits")
-    parser.add_argument("--x", type=Path, help=".npy of the features of all nodes, if not in parts")
     parser.add_argument("--k", type=int, default=15)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--lr", type=float, default=0.05)
@@ -48,18 +42,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600, help="to wait for another process")
     parser.add_argument("--output", type=Path, default=Path("output/distributed"))
     return parser.parse_args(argv)
-
-
-def write_digits(folder: Path, args: argparse.Namespace) -> None:
-    """Write a neighbour graph of digits, in as many parts as there are processes."""
-    if (folder / "parts.json").exists():
-        return  # a process that was started again finds it
-    data = DigitsDataset(args.output / "datasets" / "digits")[0]
-    data.x = F.normalize(data.x)
-    data = FormanCurvature()(FaissKNNGraph(k=args.k)(data))
-    size = dist.get_world_size()
-    partition = recursive_partition(data.edge_index, size, num_nodes=data.num_nodes)
-    save_parts(folder, data, partition)
 
 
 def write_rows(path: Path, rows: torch.Tensor, nodes: torch.Tensor, num_nodes: int) -> None:
@@ -82,16 +64,14 @@ def main(argv: list[str] | None = None) -> None:
     if not is_first:
         logging.disable(logging.INFO)
     size = dist.get_world_size()
-    folder = args.parts or args.output / f"parts-{args.k}-{size}"
-    if args.parts is None and is_first:
-        write_digits(folder, args)
-    dist.barrier()
-    part = load_part(folder, args.x)
+    whole = DigitsDataset(args.output / "digits")[0]
+    whole.x = F.normalize(whole.x)
+    whole = FormanCurvature()(FaissKNNGraph(k=args.k)(whole))
+    part = distribute(whole)
     print(part, flush=True)
 
     data = part.data
-    edge_dim = 0 if data.get("edge_attr") is None else data.edge_attr.size(1)
-    model = AnisotropicDiffusion(edge_dim, t=5.0)
+    model = AnisotropicDiffusion(t=5.0)
     result = fit(
         model,
         data,
@@ -104,7 +84,7 @@ def main(argv: list[str] | None = None) -> None:
         progress=False,
     )
     with torch.no_grad():
-        y = model(data.x, part, data.get("edge_weight"), data.get("edge_attr"))
+        y = model(data.x, part, data.edge_weight, data.edge_attr)
     write_rows(args.output / "diffused.npy", y, part.nodes, part.num_nodes_in_all)
     if is_first:
         last = result.history[-1]

@@ -298,12 +298,16 @@ def write_map(
 ) -> None:
     """The points, their clusters and edges, in a page for a browser."""
     found = Findings(find_clusters(args, data, learned), learned.conductance, learned.t)
+    measures = [name.removesuffix("_mean") for name in table if name.endswith("_mean")]
     report(
         data,
         found,
         args.output / "map.html",
         label_names=None if data.y is None else classes,
-        scores=table.drop(columns="seeds"),
+        scores={
+            name: {each: (row[f"{each}_mean"], row[f"{each}_std"]) for each in measures}
+            for name, row in table.iterrows()
+        },
         settings=vars(args),
         title=f"{args.dataset}: {table.index[-1]}",
         random_state=args.seed,

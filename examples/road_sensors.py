@@ -227,7 +227,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     parser.add_argument("--data", type=Path, help="a file; a made-up ring road if omitted")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.24, help="of the sensors that are hidden")
-    parser.add_argument("--every", type=int, default=12, help="take every so many snapshots")
+    parser.add_argument("--every", type=int, default=12, help="take every n-th snapshot")
     parser.add_argument("--choose", action="store_true", help="compare choices on the first half")
     parser.add_argument("--output", type=Path, default=Path("output"))
     args = parser.parse_args(argv)

@@ -17,32 +17,12 @@ The package reads in the order in which data flows through it; a stage imports o
 After them come the adapters: :mod:`~jsem_pyg.transforms` for PyG, :mod:`~jsem_pyg.estimators` for
 scikit-learn, `jsem_pyg.anndata` for cells and `jsem_pyg.jax` for JAX (extras; imported by their
 names), :mod:`~jsem_pyg.report`, a page for a browser, and the command `jsem-pyg`.
-:mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.kernels`,
-the ways to compute it all, is private, except for the table that a backend of your own joins. Every
-part is loaded where it is first used.
+`jsem_pyg.kernels`, the ways to compute it all, is private, except for the table that a backend of
+your own joins. Every part is loaded where it is first used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from . import (
-        curvature,
-        datasets,
-        diffusion,
-        estimators,
-        evaluation,
-        graph,
-        neighbors,
-        nn,
-        operators,
-        partition,
-        report,
-        testing,
-        training,
-        transforms,
-        transport,
-    )
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -58,7 +38,6 @@ __all__ = [
     "operators",
     "partition",
     "report",
-    "testing",
     "training",
     "transforms",
     "transport",

@@ -21,12 +21,7 @@ EXTRAS = {
 
 
 def import_optional(module: str, purpose: str) -> Any:
-    """Import a module of one of the `EXTRAS`, or raise an ImportError that says how to install it.
-
-    Example:
-        >>> import_optional("pandas", "FitResult.to_pandas").__name__
-        'pandas'
-    """
+    """Import a module of one of the `EXTRAS`, or raise an error that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

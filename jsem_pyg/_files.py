@@ -39,24 +39,25 @@ def content_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a temporary file, which then takes the name `path` in one step.
+def write_whole(
+    path: str | os.PathLike[str],
+    content: bytes | memoryview | Callable[[BinaryIO], object],
+) -> None:
+    """Write bytes, or what a function writes, to a temporary file that takes the name `path` then.
 
-    The temporary file lies in the same folder, so that the step is one renaming, and has a name
-    that nobody else has: threads, processes and containers that share a folder may write to one
-    path at once, and the last one wins. Its bytes reach the disk (fsync) before it takes the name.
-    A process that is killed leaves its temporary file behind. The next one that writes to the
-    folder removes it: a writer holds a lock, which ends with its process. No time stamp is used.
+    The temporary file lies in the same folder and has a name that nobody else has: several may
+    write to one path at once, and the last one wins. Its bytes reach the disk (fsync) before it
+    takes the name. A process that is killed leaves its temporary file behind, and the next one that
+    writes to the folder removes it: a writer holds a lock, which ends with its process.
 
     Raises:
-        OSError: If the file cannot be written. Whatever is raised, `path` is then as it was, and
-            the temporary file is gone.
+        OSError: If the file cannot be written; `path` is then as it was.
     """
     path = Path(path)
     _check_replaceable("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _temporary_file(path.parent) as file:
-        write(file)
+        content(file) if callable(content) else file.write(content)
         file.flush()
         os.fsync(file.fileno())
         if fcntl is None:
@@ -102,11 +103,7 @@ def _check_replaceable(name: str, path: Path) -> None:
 
 
 def check_writable(name: str, path: Path) -> None:
-    """Make the folder of `path`, which the argument `name` gave, and a file in it for a moment.
-
-    Raises:
-        OSError: If that fails: better now than after hours of work. It names the argument.
-    """
+    """Make the folder of `path`, and a file in it for a moment: an OSError names the argument."""
     _check_replaceable(name, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

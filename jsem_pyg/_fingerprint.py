@@ -1,8 +1,8 @@
-"""Describes what a result depends on by texts that are the same in every process."""
+"""Describes what a result depends on by texts, and compares these when a run is resumed."""
 
-import functools
 import hashlib
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -19,7 +19,9 @@ _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 # Known by their name alone: a program hangs on their attributes.
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 _OPAQUE = (*_NAMED, Tensor, ModuleType, logging.Logger)
-_DEEPEST = 20  # attributes of attributes
+
+_MOST_NAMED = 3  # differences that a message lists
+_MISSING = "left out"
 
 
 def tensor_bytes(value: Tensor) -> memoryview:
@@ -31,14 +33,7 @@ def tensor_bytes(value: Tensor) -> memoryview:
 
 
 def digest(value: Tensor) -> str:
-    """Return type, shape and a BLAKE2 hash of all numbers: a changed entry is always seen.
-
-    A million points of 128 channels (512 MB) take about half a second.
-
-    Example:
-        >>> digest(torch.zeros(2, 3))
-        'float32 [2, 3] 2bb6ae06ad472028'
-    """
+    """Return type, shape and a BLAKE2 hash of all numbers: a changed entry is always seen."""
     if is_lazy(value):
         return "not known yet"
     if value.layout != torch.strided:
@@ -49,28 +44,21 @@ def digest(value: Tensor) -> str:
     return f"{dtype} {list(value.shape)} {hashed}"
 
 
-def describe(name: str, value: Any) -> dict[str, str]:
+def describe(name: str, value: Any, outer: tuple[int, ...] = ()) -> dict[str, str]:
     """Return a text for `value` and for each part of it, by the name of the part.
 
     Parts are entries of containers and public attributes. Tensors and arrays count by all their
     numbers, functions and classes by their name, other objects without attributes by their repr. Of
-    a model the weights are left out, which are in its state dict.
-
-    Example:
-        >>> describe("model", nn.Dropout(0.5))["model.p"]
-        '0.5'
+    a model the weights are left out, which are in its state dict. `outer` are the ids of the values
+    that this is a part of.
     """
-    return dict(_describe(name, value, ()))
-
-
-def _describe(name: str, value: Any, outer: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         value = torch.from_numpy(np.array(value))
-    yield name, _text(value)
-    if id(value) in outer or len(outer) == _DEEPEST:  # a part of itself
-        return
-    for part, inner in _parts(value):
-        yield from _describe(f"{name}.{part}", inner, (*outer, id(value)))
+    texts = {name: _text(value)}
+    if id(value) not in outer:  # else a part of itself
+        for part, inner in _parts(value):
+            texts |= describe(f"{name}.{part}", inner, (*outer, id(value)))
+    return texts
 
 
 def _text(value: Any) -> str:
@@ -93,33 +81,44 @@ def _text(value: Any) -> str:
 
 
 def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
+    """List entries, or public attributes; of a module what no state dict has."""
     if isinstance(value, Mapping):
         yield from value.items()
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
-    elif isinstance(value, functools.partial):
-        yield from {"func": value.func, "args": value.args, "keywords": value.keywords}.items()
-    elif isinstance(value, nn.Module):
-        yield from _module_parts(value)
     elif not isinstance(value, _OPAQUE):
-        yield from _public(value).items()
+        is_module = isinstance(value, nn.Module)
+        for key, inner in getattr(value, "__dict__", {}).items():
+            if not key.startswith("_") and not (is_module and key in _KNOWN_BY_SHAPE):
+                yield key, inner
+        if is_module:
+            frozen = (key for key, p in value._parameters.items() if p is not None)
+            yield from (
+                (f"{key}.requires_grad", value._parameters[key].requires_grad) for key in frozen
+            )
+            yield from ((key, value._buffers[key]) for key in value._non_persistent_buffers_set)
+            yield from value.named_children()
 
 
-def _module_parts(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """List what no state dict has: configuration, frozen parameters, buffers not saved."""
-    for key, value in _public(module).items():
-        if key not in _KNOWN_BY_SHAPE:
-            yield key, value
-    for key, parameter in module.named_parameters(recurse=False):
-        if not parameter.requires_grad:
-            yield f"{key}.requires_grad", False
-    saved = module.state_dict(keep_vars=True)
-    for key, buffer in module.named_buffers(recurse=False):
-        if key not in saved:
-            yield key, buffer
-    yield from module.named_children()
+def check_same_settings(
+    path: str | os.PathLike[str], then: Mapping[str, Any], now: Mapping[str, Any], remedy: str
+) -> None:
+    """Raise a ValueError that names the settings in which a run differs from one to be resumed.
 
-
-def _public(value: Any) -> dict[str, Any]:
-    held = getattr(value, "__dict__", {})
-    return {name: inner for name, inner in held.items() if not name.startswith("_")}
+    `path` is the file or folder of the run, and `remedy` what else the user can do.
+    """
+    names = [
+        name
+        for name in [*now, *(name for name in then if name not in now)]
+        if then.get(name, _MISSING) != now.get(name, _MISSING)
+    ]
+    if not names:
+        return
+    named = names[:_MOST_NAMED]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    expected = ", ".join(f"'{name}' to be {then.get(name, _MISSING)}" for name in named)
+    got = ", ".join(str(now.get(name, _MISSING)) for name in named)
+    raise ValueError(
+        f"Expected {expected}{more}, as in the run that '{path}' was begun with (got {got}). To "
+        f"fix this, use the same settings, or {remedy}."
+    )

@@ -1,8 +1,4 @@
-"""Sorting and ranking within groups: many lists of different length in one tensor.
-
-An entry i has a group `group[i]` in [0, G): the row of an edge, the class of a node, the graph of a
-point. Nothing here loops over groups, and all of it runs on any device.
-"""
+"""Sorts and ranks within groups: an entry i has a group `group[i]` in [0, G), such as a row."""
 
 import torch
 from torch import Tensor
@@ -12,10 +8,6 @@ def group_order(values: Tensor, group: Tensor | None, *, descending: bool = Fals
     """The order [M] that sorts by group, and within a group by value; equals keep their order.
 
     Without groups [M] there is only one, which saves half the time.
-
-    Example:
-        >>> group_order(torch.tensor([5, 3, 4]), torch.tensor([1, 0, 1]))
-        tensor([1, 2, 0])
     """
     order = values.argsort(descending=descending, stable=True)
     return order if group is None else order[group[order].argsort(stable=True)]
@@ -25,10 +17,6 @@ def group_starts(group: Tensor, num_groups: int) -> Tensor:
     """First index of each group of sorted entries, and the end of the last: [G + 1], from 0 to M.
 
     With the sizes of the groups as its differences, this is the row pointer of a CSR matrix.
-
-    Example:
-        >>> group_starts(torch.tensor([1, 0, 1]), num_groups=3)
-        tensor([0, 1, 3, 3])
     """
     size = torch.bincount(group, minlength=num_groups)
     return torch.cat([size.new_zeros(1), size.cumsum(0)])
@@ -37,12 +25,7 @@ def group_starts(group: Tensor, num_groups: int) -> Tensor:
 def group_places(
     values: Tensor, group: Tensor, num_groups: int, *, descending: bool = False
 ) -> Tensor:
-    """The place [M] of each entry in its group, from zero on; of equals, the first comes first.
-
-    Example:
-        >>> group_places(torch.tensor([5, 3, 4]), torch.tensor([1, 0, 1]), num_groups=2)
-        tensor([1, 0, 0])
-    """
+    """The place [M] of each entry in its group, from zero on; of equals, the first comes first."""
     order = group_order(values, group, descending=descending)
     start = group_starts(group, num_groups)
     place = torch.empty_like(order)
@@ -51,12 +34,7 @@ def group_places(
 
 
 def group_firsts(group: Tensor) -> Tensor:
-    """True [M] if an entry is the first of its group, where entries are sorted by group.
-
-    Example:
-        >>> group_firsts(torch.tensor([0, 0, 2]))
-        tensor([ True, False,  True])
-    """
+    """True [M] if an entry is the first of its group, where entries are sorted by group."""
     first = torch.ones(group.numel(), dtype=torch.bool, device=group.device)
     first[1:] = group.diff() != 0
     return first

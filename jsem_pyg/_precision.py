@@ -20,7 +20,7 @@ def compute_dtype(x: Tensor | None) -> torch.dtype:
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """A region without autocast: a long recurrence would add up the errors of low precision."""
+    """Return a region without autocast: a recurrence would add up errors of low precision."""
     if not _has_autocast(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
@@ -61,21 +61,8 @@ def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:
     )
 
 
-def power_of_two(value: Tensor) -> Tensor:
-    """The largest powers of two that are not above `value` > 0: to divide by them is exact.
-
-    No gradient flows through them. (That of `torch.ldexp` itself is zero at negative exponents.)
-
-    Example:
-        >>> power_of_two(torch.tensor([0.3, 5.0]))
-        tensor([0.2500, 4.0000])
-    """
-    value = value.detach()
-    return torch.ldexp(torch.ones_like(value), torch.frexp(value).exponent - 1)
-
-
 def unit_rows(x: Tensor) -> Tensor:
-    """Rows [..., D] of length one, however long they are; a row of zeros stays zero.
+    """Scale rows [..., D] to length one, however long they are; a row of zeros stays zero.
 
     Example:
         >>> unit_rows(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
@@ -84,8 +71,10 @@ def unit_rows(x: Tensor) -> Tensor:
     """
     if x.size(-1) == 0:
         return x
-    # By about the largest entry first, so that no square over- or underflows.
-    return F.normalize(x / power_of_two(x.abs().amax(-1, keepdim=True)), dim=-1)
+    # By a power of two near the largest entry first, which is exact: no square over- or underflows.
+    largest = x.detach().abs().amax(-1, keepdim=True)
+    unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+    return F.normalize(x / unit, dim=-1)
 
 
 def normalize_rows(p: Tensor) -> Tensor:

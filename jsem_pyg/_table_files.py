@@ -4,11 +4,9 @@ import csv
 import gzip
 import json
 import logging
-import math
-import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -24,29 +22,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_READING = "Reading a table"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
-# A first line that names the delimiter, as spreadsheets write it: no part of the table.
-_NAMED = re.compile(r'"?sep=(?P<delimiter>[^"])"?\r?\n')
+_MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # The first of these arrays that an .npz holds has the points; numpy calls a lone array arr_0.
 POINTS = ("x", "embeddings", "arr_0")
 # The arrays of an .npz that hold labels, and those that give names to class indices.
 LABELS = ("y", "labels")
 CLASS_NAMES = ("target_names", "classes")
-# Cells of a column of numbers that stand for a missing one, in lower case.
-_MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading a file; None: detected from the file, or as in most files."""
+    """Options for reading a file, as pandas has them; None: detected, or as in most files."""
 
     delimiter: str | None = None
     encoding: str | None = None
-    header: int = 1  # lines
+    header: int = 1  # lines: one or none
     comment: str | None = None
     decimal: str | None = None
     thousands: str | None = None
@@ -65,16 +59,21 @@ def suffix_of(path: Path) -> str:
     return suffix
 
 
-def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
-    """Read a file. Cells of text files are strings; an array [N, D] is a column of its rows.
+def read_rows(
+    path: Path, reading: Reading | None = None, strings: Collection[str] = ()
+) -> "pd.DataFrame":
+    """Read a file as pandas does: cells are numbers, booleans or strings, missing ones NA.
+
+    An array [N, D] is a column of its rows. Columns `strings` of a text table are not converted:
+    "007" stays what it is.
 
     Raises:
         ValueError: if it has another suffix, or holds something else than that promises.
     """
-    suffix = suffix_of(path)
+    reading, suffix = reading or Reading(), suffix_of(path)
+    pd = import_optional("pandas", "Reading a table")
     if suffix in (".npy", ".npz"):
-        return _read_arrays(path)
-    pd = import_optional("pandas", _READING)
+        return pd.DataFrame(_read_columns(path))
     try:
         if suffix == ".parquet":
             import_optional("pyarrow.parquet", "Reading a .parquet file")
@@ -84,11 +83,14 @@ def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
             return table.rename(columns=str)
         text = _read_text(path, reading.encoding)
         if suffix == ".jsonl":
-            return _read_json_lines(text)
+            records = [json.loads(line) for line in text.split("\n") if line.strip()]
+            if not all(isinstance(record, dict) for record in records):
+                raise ValueError('Expected an object such as {"text": ...} in each line.')
+            return pd.DataFrame(records, dtype=object).convert_dtypes()
         if suffix == ".txt" and reading.delimiter is None:  # a document a line
             lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
             return pd.DataFrame({"text": lines}, dtype=object)
-        return _read_csv(text, "\t" if suffix == ".tsv" else None, reading)
+        return _read_csv(text, "\t" if suffix == ".tsv" else None, reading, strings)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Expected '{path}' to be text in {error.encoding} (byte {error.object[error.start]:#x}"
@@ -111,121 +113,47 @@ def _read_text(path: Path, encoding: str | None) -> str:
     return text
 
 
-def _read_json_lines(text: str) -> "pd.DataFrame":
-    pd = import_optional("pandas", _READING)
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            record = json.loads(line) if line.strip() else None
-        except json.JSONDecodeError as error:
-            raise ValueError(f"line {number} is no JSON ({error}).") from error
-        if record is not None and not isinstance(record, dict):
-            raise ValueError(f'line {number} is no object like {{"text": ...}}.')
-        records += [] if record is None else [record]
-    return pd.DataFrame(records, dtype=object)
-
-
-def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
-    """Read all cells as they are written: "007" may be a code, and "NA" a document."""
-    pd = import_optional("pandas", _READING)
-    if named := _NAMED.match(text):
-        text, delimiter = text[named.end() :], named["delimiter"]
+def _read_csv(
+    text: str, delimiter: str | None, reading: Reading, strings: Collection[str]
+) -> "pd.DataFrame":
+    pd = import_optional("pandas", "Reading a table")
     delimiter = reading.delimiter or delimiter or guess_delimiter(text)
     fix = (
         "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter (got "
         f"{delimiter!r}), or leave out lines that begin with # by --comment '#'."
     )
+    columns = strings if reading.header else [int(name) for name in strings if name.isdigit()]
     try:
         table = pd.read_csv(
             StringIO(text, newline=""),
             sep=r"\s+" if delimiter == " " else delimiter,
-            header=list(range(reading.header)) if reading.header else None,
+            header=0 if reading.header else None,
             comment=reading.comment,
-            dtype=str,
-            keep_default_na=False,
+            decimal=reading.decimal or ".",
+            thousands=reading.thousands,
+            dtype=dict.fromkeys(columns, str),
+            na_values=_MISSING,
+            float_precision="round_trip",  # pandas' own parser ends the process at 1e2147483648
+            dtype_backend="numpy_nullable",
         )
     except pd.errors.ParserError as error:
         raise ValueError(f"{error}. {fix}") from error
     if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names
         raise ValueError(f"its rows are longer than its header. {fix}")
-    if reading.header > 1:
-        parts = ([each for each in name if "Unnamed:" not in each] for name in table.columns)
-        table.columns = [" ".join(dict.fromkeys(each)) for each in parts]
-    table.columns = [str(name) for name in table.columns]
+    table = table.rename(columns=str)
     listed = ", ".join(map(repr, table.columns))
     logger.info("Delimiter %r, columns %s", delimiter, listed)
-    if reading.header and not any(math.isnan(number_of(name)) for name in table.columns):
+    if reading.header and all(name.replace(".", "").isdigit() for name in table.columns):
         logger.warning(
-            "The header holds numbers alone: %.200s. Where it is a row like the others, pass "
+            "The header holds numbers alone: %.200s. If it is a row like the others, pass "
             "--header 0.",
             listed,
         )
     return table
 
 
-def number_of(cell: object) -> float:
-    """Return the nearest float to a cell; NaN if it is no number, or is written as a program may.
-
-    Not by pandas, which ends the process at "1e2147483648", as codes of digits and letters may be.
-
-    Example:
-        >>> number_of(" 1.5e3"), number_of("1_500"), number_of("1,5"), number_of(None)
-        (1500.0, nan, nan, nan)
-    """
-    if isinstance(cell, str) and ("_" in cell or not cell.isascii()):
-        return math.nan
-    try:
-        return float(cell)  # type: ignore[arg-type]  # whatever else it is
-    except (ValueError, TypeError, OverflowError):
-        return math.nan
-
-
-def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarray:
-    """Read the numbers [N] of a column, NaN if a cell is none; "12.5%" is 12.5.
-
-    Example:
-        >>> import pandas as pd
-        >>> as_numbers(pd.Series(["1.234,5", "7%", "?"]), Reading(decimal=",", thousands="."))
-        array([1234.5,    7. ,    nan])
-    """
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
-
-    if is_numeric_dtype(column) and not is_bool_dtype(column):
-        return column.to_numpy(float, na_value=np.nan)
-    cells = column.astype(object)
-    cells = cells.where(cells.notna(), "").astype(str).str.strip().str.removesuffix("%")
-    if reading is not None and reading.thousands:
-        before = rf"(?<=\d){re.escape(reading.thousands)}(?=\d{{3}}(?:\D|$))"  # not in 28.01.2023
-        cells = cells.str.replace(before, "", regex=True)
-    if reading is not None and reading.decimal:
-        cells = cells.str.replace(reading.decimal, ".", regex=False)
-    return cells.map(number_of).to_numpy(float)
-
-
-def as_text(cells: "pd.Series") -> list[str]:
-    """Return the cells as they are written, empty where they are missing; 1.0 is 1."""
-    is_float = cells.dtype.kind == "f"  # of float32, whose 0.1 is another number in float64
-    written = cells.astype(str) if is_float else cells
-    return [
-        ""
-        if missing
-        else str(cell).removesuffix(".0" if is_float or isinstance(cell, float) else "")
-        for cell, missing in zip(written, cells.isna(), strict=True)
-    ]
-
-
-def is_missing(column: "pd.Series") -> np.ndarray:
-    """Return True [N] for cells that are empty, or a mark that tables have in place of a number."""
-    return (column.isna() | column.astype(str).str.strip().str.lower().isin(_MISSING)).to_numpy()
-
-
 def guess_delimiter(text: str) -> str:
-    """Return the delimiter that divides the first line into the most cells, or a comma.
-
-    Example:
-        >>> guess_delimiter('id;"a, b, c";text')
-        ';'
-    """
+    """Return the delimiter that divides the first line into the most cells, or a comma."""
 
     def fit(delimiter: str) -> tuple[bool, int]:
         lines = StringIO(text[:_HEAD].lstrip("\r\n"), newline="")
@@ -235,9 +163,14 @@ def guess_delimiter(text: str) -> str:
     return max(_DELIMITERS, key=fit)
 
 
-def _read_arrays(path: Path) -> "pd.DataFrame":
-    """Read the arrays with as many rows as the points, by name."""
-    pd = import_optional("pandas", _READING)
+def as_text(cells: "pd.Series") -> list[str]:
+    """Return the cells as texts, empty where they are missing."""
+    texts: list[str] = cells.astype(str).where(cells.notna(), "").tolist()
+    return texts
+
+
+def _read_columns(path: Path) -> dict[str, list | np.ndarray]:
+    """Read the arrays with as many rows as the points, by name; class indices become names."""
     with open_arrays(path, alone="x") as loaded:
         arrays = dict(loaded)
     tables = {name: array for name, array in arrays.items() if array.ndim == 2}
@@ -247,16 +180,16 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
             f"Expected '{path}' to hold an array of shape [N, D] (got {shapes or 'none'})."
         )
     points = next((name for name in POINTS if name in tables), next(iter(tables)))
-    count = len(tables[points])
-    columns = {
-        name: list(array) if array.ndim == 2 else array
-        for name, array in arrays.items()
-        if array.ndim in (1, 2) and len(array) == count
-    }
-    for name in LABELS:
-        if name in columns:
-            columns[name] = _named(columns[name], class_names(arrays))
-    return pd.DataFrame(columns)
+    columns: dict[str, list | np.ndarray] = {}
+    names = class_names(arrays)
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2) or len(array) != len(tables[points]):
+            continue
+        is_index = name in LABELS and array.dtype.kind in "iu" and len(array) > 0
+        if is_index and names is not None and 0 <= array.min() <= array.max() < len(names):
+            array = names[array]
+        columns[name] = list(array) if array.ndim == 2 else array
+    return columns
 
 
 def class_names(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
@@ -286,11 +219,3 @@ def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
             raise ValueError(
                 f"Could not read '{path}' as a file of arrays: {pickled or error}"
             ) from error
-
-
-def _named(column: list | np.ndarray, names: np.ndarray | None) -> list | np.ndarray:
-    """Return class names in place of class indices, if the file has names for them."""
-    if isinstance(column, list) or names is None or column.dtype.kind not in "iu":
-        return column
-    fits = len(column) > 0 and column.min() >= 0 and column.max() < len(names)
-    return names[column] if fits else column

@@ -8,8 +8,6 @@ from jsem_pyg.diffusion.hypergraph import hypergraph_heat
 from jsem_pyg.diffusion.options import HeatOptions
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph import HypergraphStructure
-from jsem_pyg.graph.prepare import GraphReader
-from jsem_pyg.graph.prepare_hypergraph import read_hypergraph
 
 METHODS = (None, "dense", "csr", "incidence")
 
@@ -19,11 +17,13 @@ def hypergraph_diffusion(
 ):
     """What a layer does, for times of any kind and by any method."""
     check_signal(x)
-    hypergraph = read_hypergraph(
-        GraphReader(size=0), hyperedge_index, x, hyperedge_weight, num_hyperedges
-    )
+    hypergraph = hyperedge_index
+    if not isinstance(hypergraph, HypergraphStructure):
+        count = num_hyperedges if hyperedge_weight is None else len(hyperedge_weight)
+        hypergraph = HypergraphStructure(hypergraph, x.size(-2), count)
     options, times = HeatOptions(**options, domain="hypergraph"), read_times(t, x.size(-1))
-    return squeeze_scales(hypergraph_heat(x, *hypergraph, times, options, method), t)
+    out = hypergraph_heat(x, hypergraph, hyperedge_weight, times, options, method)
+    return squeeze_scales(out, t)
 
 
 def random_hypergraph(num_nodes, num_hyperedges, probability=0.3, num_isolated=0, seed=0):

@@ -14,10 +14,11 @@ experimental = pytest.importorskip("jax.experimental")
 enable_x64 = (jax if hasattr(jax, "enable_x64") else experimental).enable_x64  # since JAX 0.8
 jax.config.update("jax_disable_most_optimizations", True)  # compiling is what takes time here
 
+from laws import random_graph  # noqa: E402
+
 from jsem_pyg.diffusion import heat_diffusion as torch_heat_diffusion  # noqa: E402
 from jsem_pyg.graph import GraphStructure  # noqa: E402
 from jsem_pyg.jax import heat_diffusion  # noqa: E402
-from jsem_pyg.testing import random_graph  # noqa: E402
 
 
 class Case(NamedTuple):

@@ -1,10 +1,10 @@
 """A small graph with everything that the layers take, and ways to call and to bend them."""
 
 import torch
+from laws import random_graph
 from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.testing import random_graph
 
 NUM_NODES, CHANNELS = 15, 4
 NORMALIZATIONS = ["sym", "rw", None]

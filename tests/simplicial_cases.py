@@ -3,12 +3,12 @@
 import itertools
 
 import torch
+from laws import random_graph
 
 from jsem_pyg.diffusion.options import HeatOptions
 from jsem_pyg.diffusion.simplicial import read_complex, simplicial_heat
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.prepare import GraphReader
-from jsem_pyg.testing import random_graph
 
 
 def simplicial_diffusion(
@@ -114,8 +114,6 @@ def dense_parts(
     root = w1.sqrt()
     down = root[:, None] * (b1.t() @ (b1 / w0[:, None])) * root
     up = (b2 * w2) @ b2.t() / root[:, None] / root
-    if how == "rw":
-        down, up = (root[:, None] * each / root for each in (down, up))
     return down, up
 
 

@@ -25,7 +25,6 @@ GROUND = {
     "_checks",
     "_extras",
     "_files",
-    "_journal",
     "_fingerprint",
     "_groups",
     "_mapped_pages",
@@ -152,10 +151,9 @@ def test_the_ground_floor_knows_no_stage():
 @pytest.mark.ci
 def test_importing_the_package_loads_nothing_optional():
     # What PyG itself loads (numba, where it is installed) is not our doing.
-    parts = ", ".join(f"jsem_pyg.{part}" for part in [*STAGES, "transforms", "testing"])
+    parts = ", ".join(f"jsem_pyg.{part}" for part in [*STAGES, "transforms"])
     code = f"import torch_geometric; before = set(sys.modules); import {parts}; "
     loaded = modules_after(f"{code}[sys.modules.pop(each) for each in before - {{'sys'}}]")
-    assert "jsem_pyg.testing" in loaded
     assert not set(LAZY) & loaded
 
 
@@ -173,7 +171,7 @@ def modules_after(code):
     return set(run.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("part", [*PARTS, "testing"])
+@pytest.mark.parametrize("part", PARTS)
 def test_public_names_exist_and_are_documented(part):
     if part == "jax":
         pytest.importorskip("jax.numpy", reason="needs the extra [jax]")
@@ -186,4 +184,4 @@ def test_public_names_exist_and_are_documented(part):
     for name in names:
         documented = getattr(module, name)
         if callable(documented):
-            assert "{backends}" not in (inspect.getdoc(documented) or "{backends}"), name
+            assert inspect.getdoc(documented), name

@@ -35,7 +35,7 @@ def public_names(part):
         yield name, getattr(getattr(module, name), "__module__", None) or module.__name__
 
 
-@pytest.mark.parametrize("part", [*PARTS, "testing"])
+@pytest.mark.parametrize("part", PARTS)
 def test_the_reference_is_made_of_the_public_names(part, monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "_ext")
     page = importlib.import_module("public_names").reference_page(part)
@@ -61,7 +61,7 @@ def shown_code():
 
 def test_every_public_name_is_shown():
     words = set(re.findall(r"\w+", "\n".join(shown_code())))
-    names = {f"{part}.{name}" for part in [*PARTS, "testing"] for name, _ in public_names(part)}
+    names = {f"{part}.{name}" for part in PARTS for name, _ in public_names(part)}
     assert {name for name in names if name.split(".")[1] not in words} == set()
 
 
@@ -77,7 +77,7 @@ def test_every_stage_is_in_the_guide_and_in_the_reference():
 
 def test_the_parts_of_the_package_are_the_stages():
     by_name = {"anndata", "jax", "command"}  # imported by those who have what they need
-    assert set(jsem_pyg.__all__) == {*PARTS, "testing"} - by_name
+    assert set(jsem_pyg.__all__) == {*PARTS} - by_name
 
 
 def test_pages_have_no_gaps():

@@ -524,24 +524,6 @@ def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeyp
     assert (written["seeds"] == 2).all()
 
 
-def test_points_without_labels_need_a_number_of_clusters(learn_diffusion, small_data, tmp_path):
-    with pytest.raises(SystemExit, match="say how many --clusters"):
-        learn_diffusion.main([f"--dataset={small_data}/points.npy", f"--output={tmp_path}"])
-
-
-def test_cells_of_a_file_in_another_order(tmp_path, monkeypatch):
-    example = load("align_cells", monkeypatch)
-    pair = example.simulate(60, seed=0)
-    kinds = np.array(["b", "a"])[pair.cell_type.numpy() % 2]
-    np.savez(
-        tmp_path / "scgem.npz", expression=pair.source, methylation=pair.source, cell_type=kinds
-    )
-    scores, _, order = example.align(example.read(tmp_path / "scgem.npz"), seed=3)
-    assert not torch.equal(order, torch.arange(60))
-    assert scores["FOSCTTM"] < 0.01  # both sides are the same
-    assert scores["label transfer"] > 0.95
-
-
 def test_the_benchmark_of_known_pairs(tmp_path, monkeypatch):
     benchmark = load("benchmarks/alignment_known", monkeypatch)
     draw = np.random.default_rng(0)
@@ -642,46 +624,6 @@ def semi_supervised(monkeypatch):
     return load("semi_supervised", monkeypatch)
 
 
-def test_an_interrupted_comparison_goes_on(semi_supervised, tmp_path, monkeypatch):
-    evaluate, ran = semi_supervised.evaluate, []
-
-    def evaluate_or_stop(data, model, recipe, seed):
-        if len(ran) == 3:
-            raise KeyboardInterrupt
-        ran.append((model, seed))
-        return evaluate(data, model, recipe, seed)
-
-    options = ["--quick", "--models", "GCN", "APPNP", "--trainings", "plain"]
-    options += ["--output", str(tmp_path)]
-    monkeypatch.setattr(semi_supervised, "evaluate", evaluate_or_stop)
-    with pytest.raises(KeyboardInterrupt):
-        semi_supervised.main(options)
-    ran.clear()
-    table = semi_supervised.main(options)
-    assert ran == [("APPNP", 1)]
-    monkeypatch.setattr(semi_supervised, "evaluate", evaluate)
-    fresh = semi_supervised.main([*options[:-1], str(tmp_path / "fresh")])
-    pd.testing.assert_frame_equal(table.drop(columns="seconds"), fresh.drop(columns="seconds"))
-
-
-def test_the_search_of_semi_supervised_learning_sees_no_test_node(
-    semi_supervised, tmp_path, monkeypatch, capsys
-):
-    seen = []
-    scores = semi_supervised.scores
-    monkeypatch.setattr(
-        semi_supervised, "scores", lambda *args: seen.append(args[2]) or scores(*args)
-    )
-    models = ["--models", "GCN", "--trainings", "plain"]
-    table = semi_supervised.main(["--quick", "--tune", *models, "--output", str(tmp_path)])
-    assert table.empty
-    assert list(tmp_path.iterdir()) == []
-    data = semi_supervised.load("synthetic", None)
-    assert all(torch.equal(mask, data.val_mask) for mask in seen)
-    assert not (data.val_mask & data.test_mask).any()
-    assert capsys.readouterr().out.count("best: {'word_dropout'") == 1
-
-
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
@@ -701,14 +643,6 @@ def test_diffusion_on_processes_that_share_a_graph(tmp_path, monkeypatch, capsys
     example.main(["--epochs", "2", "--output", str(tmp_path)])
     assert "DistributedGraph(rank=0 of 1, num_nodes=1797 of 1797" in capsys.readouterr().out
     assert np.load(tmp_path / "diffused.npy").shape == (1797, 64)
-
-
-def test_the_commands_of_the_readme_name_what_exists():
-    readme = (ROOT / "README.md").read_text()
-    for path in ("examples/learn_diffusion.py", ".ci/test", "constraints.txt"):
-        assert path in readme
-        assert (ROOT / path).exists()
-    assert "bash .ci/test" in (ROOT / ".ci/run").read_text()
 
 
 def tiny_encoder(folder, words):
@@ -784,19 +718,6 @@ def test_directions_tell_classes_apart(monkeypatch):
     assert without + 0.1 < copies < magnetic
 
 
-def test_the_magnetic_operator_is_the_hermitian_matrix(monkeypatch):
-    example = load("directed", monkeypatch)
-    data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 3]]), num_nodes=4)
-    operator = example.Magnetic(data, q=0.1)
-    ways = torch.zeros(4, 4).index_put_(tuple(data.edge_index), torch.ones(4))
-    weight = (ways + ways.T) / 2
-    root = weight.sum(1).rsqrt()
-    exact = root[:, None] * weight * root * torch.exp(0.2j * torch.pi * (ways - ways.T))
-    z = torch.randn(4, 3, dtype=torch.complex64)
-    found = operator.apply(torch.cat([z.real, z.imag]))
-    torch.testing.assert_close(found, torch.cat([(exact @ z).real, (exact @ z).imag]))
-
-
 def test_pygs_example_with_our_model(monkeypatch):
     example = load("pyg_gcn", monkeypatch)
     generator = torch.Generator().manual_seed(0)
@@ -842,31 +763,6 @@ def test_an_encoder_learns_the_clusters_of_its_documents(tmp_path, monkeypatch, 
     assert taught.shape == (2, 16)
 
 
-def test_a_large_picture_is_denoised_piece_by_piece(monkeypatch):
-    example = load("denoising", monkeypatch)
-    denoiser = example.self_denoiser
-    monkeypatch.setattr(example, "PICTURES", example.DRAWN)
-    task = example.Task("large disc", "grey", 0.1, 0)
-    graph = example.picture_graph(task.noisy, 0.1)
-    model = denoiser.Denoiser(graph.attr.size(1), len(task.noisy))
-    whole = example.denoise_picture(model, task.noisy, 0.1)
-    sizes, make = [], denoiser.picture_graph
-
-    def seen(part, noise):
-        sizes.append(tuple(part.shape[1:]))
-        return make(part, noise)
-
-    monkeypatch.setattr(denoiser, "picture_graph", seen)
-    monkeypatch.setattr(denoiser, "PIECE", 30)
-    apart = example.denoise_picture(model, task.noisy, 0.1)
-    height, width = task.noisy.shape[1:]
-    assert len(sizes) == -(-height // 30) * -(-width // 30) > 1
-    assert max(max(size) for size in sizes) <= 30 + 2 * denoiser.MARGIN
-    noise = (task.noisy - whole).square().mean().sqrt()
-    assert (apart - whole).square().mean().sqrt() < 0.01 * noise
-    assert (apart - whole).abs().max() < 0.1 * noise
-
-
 def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     from skimage import io
 
@@ -884,16 +780,6 @@ def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     assert "noise: 0." in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_three_rounds_of_learning_find_the_creases(monkeypatch):
-    example = load("denoising_signals", monkeypatch)
-    monkeypatch.setattr(example.self_denoiser, "STEPS", 40)
-    monkeypatch.setattr(example.self_denoiser, "TILES", 2)
-    torch.manual_seed(0)
-    errors = example.denoise_normals("cube", 600, 0.2)
-    assert errors["learned"] < 0.6 * min(errors["heat"], errors["open"])
-
-
 @pytest.fixture
 def surfaces(monkeypatch):
     return load("surfaces", monkeypatch)
@@ -909,39 +795,3 @@ def test_heat_on_surfaces(surfaces):
     assert table["signature, 16 probes, beside its exact columns"] < 0.6  # sqrt(2 / 16) = 0.35
     assert table["signature, beside the dense exponential"] < 1e-5
     assert table[table.index.str.startswith("parts")].between(0, 1).all()
-
-
-@pytest.mark.slow
-def test_surfaces_of_ones_own(surfaces, tmp_path):
-    rng = np.random.default_rng(0)
-    for name in "abcde":
-        surface, _ = surfaces.body(90, rng)
-        surfaces.trimesh.Trimesh(surface.points, surface.faces).export(tmp_path / f"{name}.off")
-        np.savetxt(tmp_path / f"{name}.vts", np.arange(1, 91), fmt="%d")
-    table = surfaces.main([str(tmp_path), "--regions", "3", *SMALL_SURFACES])
-    assert table["value"].between(0, 1).all()
-    table = surfaces.main([str(tmp_path / "a.off")])
-    assert table["value"][0] < 1e-3
-    with pytest.raises(SystemExit, match=r"at least 5 files \.off beside \.vts"):
-        surfaces.main([str(tmp_path / "..")])
-
-
-def test_gradients_along_a_surface_turn_with_it(surfaces):
-    """Scores do not depend on where a body is, and do on which side is outside."""
-    points, faces = surfaces.sphere(80)
-    points = points * [1.0, 0.8, 0.6] + 0.2 * points[:, [1, 2, 0]] ** 2
-    x = torch.from_numpy(points).float()
-    turn = surfaces.Rotation.from_euler("xyz", [0.3, 0.5, 0.7]).as_matrix()
-    torch.manual_seed(0)
-    model = surfaces.SurfaceNet(3, 2)
-    with torch.no_grad():
-        here, there, mirrored = (
-            model(x, surfaces.Surface.of(each, order))
-            for each, order in (
-                (points, faces),
-                (points @ turn.T, faces),
-                (points * [-1, 1, 1], faces[:, ::-1]),
-            )
-        )
-    torch.testing.assert_close(there, here, atol=1e-4, rtol=1e-3)
-    assert (mirrored - here).abs().max() > 1e-2 * here.abs().max()

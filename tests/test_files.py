@@ -1,5 +1,4 @@
 import os
-import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -83,16 +82,6 @@ def test_writers_of_one_path_do_not_meet(tmp_path):
     assert names(tmp_path) == ["a.txt"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="no umask here")
-def test_others_may_read_the_file_as_they_may_any_other(tmp_path):
-    old = os.umask(0o022)
-    try:
-        write_whole(tmp_path / "a.txt", lambda file: file.write(b"new"))
-    finally:
-        os.umask(old)
-    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o644
-
-
 # ---------------------------------------------------------------- what a killed process leaves
 
 locks = pytest.mark.skipif(_files.fcntl is None, reason="no locks here, and no sweep")
@@ -156,22 +145,6 @@ def test_what_a_living_process_or_thread_writes_is_left_alone(tmp_path):
     slow.communicate(b"\n")
     assert slow.returncode == 0
     assert names(tmp_path) == ["outer.txt", "slow.txt"]
-
-
-@locks
-def test_a_file_swept_before_it_was_locked_is_made_anew(tmp_path, monkeypatch):
-    flock, swept = _files.fcntl.flock, []
-
-    def late(file, operation):
-        if not swept:
-            swept.append(Path(file.name))
-            swept[0].unlink()
-        flock(file, operation)
-
-    monkeypatch.setattr(_files.fcntl, "flock", late)
-    write_whole(tmp_path / "a.txt", lambda file: file.write(b"new"))
-    assert (tmp_path / "a.txt").read_text() == "new"
-    assert names(tmp_path) == ["a.txt"]
 
 
 @locks

@@ -1,10 +1,6 @@
 import argparse
 import functools
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +8,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import GCNConv
 
-import jsem_pyg
-from jsem_pyg._fingerprint import describe, digest
+from jsem_pyg._fingerprint import check_same_settings, describe, digest
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 
 
@@ -33,13 +28,6 @@ def test_a_digest_sees_every_entry_the_type_and_the_shape(dtype):
         changed.view(-1)[place] = 1
         digests.add(digest(changed))
     assert len(digests) == 3 + x.numel()
-
-
-def test_a_digest_is_of_the_numbers_not_of_where_they_lie():
-    x = torch.randn(4, 6)
-    assert digest(x) == digest(x.T.contiguous().T) == digest(torch.cat([x, x])[:4])
-    assert digest(x.to_sparse()) == digest(x.to_sparse().clone()) != digest(x)
-    assert digest(x.to_sparse_csr()) != digest((2 * x).to_sparse_csr())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +87,6 @@ class Options:
         (torch.float32, torch.float64),
         (torch.relu, torch.sigmoid),
         (len, sorted),
-        (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
     ],
@@ -129,16 +116,15 @@ print(describe("it", model))
 """
 
 
-@pytest.mark.slow
-def test_it_is_stable_from_process_to_process(capsys):
-    environment = {"PYTHONPATH": str(Path(jsem_pyg.__file__).parents[1]), "PYTHONHASHSEED": "7"}
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | environment,
-    )
-    exec(SCRIPT, {"__name__": "__main__"})
-    assert run.stdout == capsys.readouterr().out
-    assert "it.0.isotropic.options.degree" in run.stdout
+def test_differences_are_named():
+    same = {"t": "5.0", "k": 3}
+    check_same_settings("run", same, dict(reversed(same.items())), "begin anew")
+    with pytest.raises(ValueError, match=r"'k' to be 3, as .*'run' was .*\(got 4\).*begin anew"):
+        check_same_settings("run", same, same | {"k": 4}, "begin anew")
+    with pytest.raises(ValueError, match=r"'new' to be left out, .*got 1"):
+        check_same_settings("run", same, same | {"new": 1}, "begin anew")
+    with pytest.raises(ValueError, match=r"'k' to be 3, .*got left out"):
+        check_same_settings("run", same, {"t": "5.0"}, "begin anew")
+    other = dict.fromkeys("abcde", 1)
+    with pytest.raises(ValueError, match=r"'c' to be 1 and 2 more, "):
+        check_same_settings("run", other, dict.fromkeys(other, 2), "begin anew")

@@ -4,7 +4,6 @@ import importlib
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -91,73 +90,6 @@ def toy_table(study, path, methods, seeds):
     return study("scoring").clustering_table(path, wanted, methods)
 
 
-def test_only_what_is_missing_runs(study, tmp_path):
-    runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
-    study_set = data_sets.hide_labels(clusters_of_points())
-    called = []
-
-    def spy(data, num_classes, seed):
-        called.append(seed)
-        return data.x
-
-    def complete(methods, seeds):
-        runner.complete(toy_table(study, path, methods, seeds), {"toy": study_set}.get)
-
-    path = tmp_path / "runs.csv"
-    for seeds in ([0, 2], [0, 1, 2, 3]):
-        complete({"spy": methods.Method(spy)}, seeds)
-    assert called == [0, 2, 1, 3]
-    assert runner.read(path)["seed"].tolist() == [0, 2, 1, 3]
-    complete({"fixed": methods.Method(spy, False)}, [0, 1, 2])
-    assert called == [0, 2, 1, 3, 0]  # once, for three rows
-    assert len(runner.read(path)) == 7
-    assert [file.name for file in tmp_path.iterdir()] == ["runs.csv"]  # no temporary file
-
-
-def test_a_run_that_is_killed_goes_on_to_the_same_table(study, tmp_path):
-    runner, methods = study("runner"), study("methods")
-    study_set = study("data_sets").hide_labels(clusters_of_points())
-    calls = []
-
-    def dies(data, num_classes, seed):
-        calls.append(seed)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return data.x
-
-    def table(name):
-        either = {"one": methods.Method(dies), "other": methods.Method(dies, False)}
-        return toy_table(study, tmp_path / name, either, [0, 1])
-
-    with pytest.raises(KeyboardInterrupt):
-        runner.complete(table("killed.csv"), {"toy": study_set}.get)
-    assert len(runner.read(tmp_path / "killed.csv")) == 2
-    for name in ("killed.csv", "whole.csv"):
-        runner.complete(table(name), {"toy": study_set}.get)
-    killed, whole = (
-        runner.read(tmp_path / name).drop(columns="cpu_seconds")
-        for name in ("killed.csv", "whole.csv")
-    )
-    pd.testing.assert_frame_equal(killed, whole)
-
-
-def test_rows_that_belong_together_are_written_together(study, tmp_path):
-    runner = study("runner")
-    path = tmp_path / "rows.csv"
-
-    def pair(study_set, key):
-        yield {"when": "before"}
-        if len(runner.read(path)) == 2 and key["seed"] == 1:
-            raise KeyboardInterrupt
-        yield {"when": "after"}
-
-    table = runner.Table(path, runner.keys(dataset=["toy"], seed=[0, 1]), pair)
-    with pytest.raises(KeyboardInterrupt):
-        runner.complete(table, lambda name: None)
-    assert runner.read(path)["when"].tolist() == ["before", "after"]
-    assert runner.missing(runner.read(path), table.wanted) == [{"dataset": "toy", "seed": 1}]
-
-
 def test_methods_get_the_graph_and_nothing_else(study):
     for labelled in (clusters_of_points(), citation_like()):
         study_set = study("data_sets").hide_labels(labelled)
@@ -166,22 +98,6 @@ def test_methods_get_the_graph_and_nothing_else(study):
         length = study_set.data.x.norm(dim=1)
         assert torch.allclose(length[labelled.x.any(dim=1)], torch.tensor(1.0))
     assert torch.equal(study_set.data.edge_index, citation_like().edge_index)
-
-
-def test_a_method_cannot_change_the_data_of_the_next(study, tmp_path):
-    runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
-    study_set = data_sets.hide_labels(clusters_of_points())
-    before = study_set.data.x.clone()
-
-    def vandal(data, num_classes, seed):
-        data.x.zero_().add_(torch.rand(data.x.shape))
-        return data.x
-
-    runner.complete(
-        toy_table(study, tmp_path / "runs.csv", {"vandal": methods.Method(vandal)}, [0]),
-        {"toy": study_set}.get,
-    )
-    assert torch.equal(study_set.data.x, before)
 
 
 @pytest.mark.slow  # `bash .ci/nightly`
@@ -219,19 +135,6 @@ def test_the_filters_are_the_published_ones(study):
     )
 
 
-def test_gdc_is_pagerank_where_nothing_is_cut_off(study):
-    filters = study("filters")
-    data = study("data_sets").hide_labels(clusters_of_points(size=15)).data  # 45 nodes < 64 edges
-    dense = to_dense_adj(data.edge_index, edge_attr=data.edge_weight)[0].double()
-    loops = dense + torch.eye(len(dense))
-    root = loops.sum(1).rsqrt()
-    s = root[:, None] * loops * root
-    pagerank = 0.15 * torch.linalg.inv(torch.eye(len(s)) - 0.85 * s)
-    expected = (pagerank / pagerank.sum(1, keepdim=True)) @ data.x.double()
-    actual = filters.gdc(data, 3, 0).double()
-    torch.testing.assert_close(actual, torch.nn.functional.normalize(expected), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("make", [clusters_of_points, citation_like])
 def test_spectral_finds_the_eigenvectors_of_the_dense_matrix(study, make):
     data = study("data_sets").hide_labels(make()).data
@@ -245,22 +148,6 @@ def test_spectral_finds_the_eigenvectors_of_the_dense_matrix(study, make):
     actual = study("clusterers").spectral(data, 3, 0)
     # Up to a rotation, which the angles between the rows do not see.
     torch.testing.assert_close(actual @ actual.t(), expected @ expected.t())
-
-
-def test_rules_close_edges_and_never_cut_them(study, monkeypatch):
-    rules = study("rules")
-    data = study("data_sets").hide_labels(citation_like()).data
-    seen = []
-    monkeypatch.setattr(rules, "heat", lambda graph, *rest: seen.append(graph) or graph.x)
-    for rule in (rules.sigmoid_curvature, rules.rank_curvature, rules.community_damped):
-        rule(data, 3, 0)
-    for graph in seen:
-        ratio = graph.edge_weight / data.edge_weight
-        assert ratio.min() >= rules.FLOOR - 1e-6
-        assert ratio.max() <= 1
-        assert len(ratio.unique()) > 1
-        dense = to_dense_adj(graph.edge_index, edge_attr=graph.edge_weight, max_num_nodes=60)[0]
-        torch.testing.assert_close(dense, dense.t())
 
 
 def test_heat_by_the_rule_of_self_training(study):
@@ -334,45 +221,6 @@ def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, mon
     assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
 
 
-def test_temperatures_mend_what_is_too_sure(study):
-    calibration = study("calibration")
-    draw = torch.Generator().manual_seed(0)
-    honest = torch.rand(4000, 3, generator=draw).double().pow(3)
-    honest = honest / honest.sum(1, keepdim=True)
-    y = torch.multinomial(honest, 1, generator=draw)[:, 0]
-    sure = calibration.warmed(honest, 0.4)
-    assert calibration.by_likelihood(sure, y) == pytest.approx(2.5, rel=0.1)
-    goal = honest.max(1).values.mean().item()
-    assert calibration.by_confidence(sure, goal) == pytest.approx(2.5, rel=0.01)
-    assert calibration.by_confidence(sure, 0.1) == calibration.HOTTEST
-    found = calibration.scores(honest, y)
-    assert found["ece"] < 0.03 < calibration.scores(sure, y)["ece"]
-    expected = (honest - torch.eye(3)[y]).square().sum(1).mean().item()
-    assert found["brier"] == pytest.approx(expected)
-
-
-def test_the_best_rival_is_chosen_for_each_number_of_labels(study):
-    few_labels = study("few_labels")
-    mean = {few_labels.OURS: (0.8, 0.8), few_labels.ABLATION: (0.7, 0.85)}
-    mean |= {few_labels.REFERENCE: (0.5, 0.6), "GCN": (0.6, 0.5)}
-    rows = [
-        {"dataset": "toy", "labels": each, "method": method, "seed": seed, "accuracy": a + noise}
-        for method, means in mean.items()
-        for each, a in zip((1, 5), means, strict=True)
-        for seed, noise in enumerate((0.0, 0.01, 0.03 if method == "GCN" else 0.02))
-    ]
-    runs = pd.DataFrame(rows)
-    tests = few_labels.compare(runs).set_index("reference")
-    rival, ablation = tests.loc["the best rival"], tests.loc[few_labels.ABLATION]
-    assert rival["dataset"].tolist() == ["toy, 1", "toy, 5"]
-    assert rival["difference"].tolist() == pytest.approx([0.2 - 0.01 / 3, 0.2])
-    assert rival["verdict"].tolist() == ["better", "better"]
-    assert ablation["verdict"].tolist() == ["better", "worse"]
-    assert tests.loc[few_labels.REFERENCE, "difference"].tolist() == pytest.approx([0.3, 0.2])
-    assert len(few_labels.compare(runs[runs["method"] == few_labels.OURS])) == 0
-    assert len(few_labels.compare(runs[runs["method"] != few_labels.OURS])) == 0
-
-
 def test_scores_are_of_the_nodes_whose_label_was_not_given(study):
     few_labels, data_sets = study("few_labels"), study("data_sets")
     study_set = data_sets.hide_labels(clusters_of_points())
@@ -383,17 +231,3 @@ def test_scores_are_of_the_nodes_whose_label_was_not_given(study):
     scores = few_labels.run(only_what_is_known, study_set, 10, 0)
     assert scores["accuracy"] == pytest.approx(1 / 3)
     assert scores["macro_f1"] == pytest.approx(1 / 6)  # F1 of 1/2, 0 and 0
-
-
-def test_sets_that_need_files_say_so(study, tmp_path):
-    data_sets = study("data_sets")
-    with pytest.raises(SystemExit, match="give the folder with --data"):
-        data_sets.load("cora", None)
-    y = np.arange(40) % 2
-    x = np.eye(2, 6)[y] + np.random.default_rng(0).normal(size=(40, 6))
-    names = np.array(["a", "b"])
-    file = tmp_path / "agnews8k_minilm.npz"
-    np.savez(file, x=x.astype("float16"), y=y, target_names=names)
-    study_set = data_sets.load("agnews", tmp_path)
-    assert study_set.y.tolist() == y.tolist()
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]  # left as it was

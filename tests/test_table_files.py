@@ -4,10 +4,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from jsem_pyg._table_files import Reading, guess_delimiter, read_rows, suffix_of
+from jsem_pyg._table_files import Reading, read_rows, suffix_of
 
 
 @pytest.fixture(autouse=True)
@@ -28,27 +27,36 @@ def test_a_line_is_a_document_and_an_empty_one_is_a_row():
     assert read("b.txt.gz", "\ufeffone").text.tolist() == ["one"]
     assert len(read("c.txt", "")) == 0
     table = read("d.txt", "# a b\n1 2\n 3  4\n", delimiter=" ", header=0, comment="#")
-    assert table.to_numpy().tolist() == [["1", "2"], ["3", "4"]]
+    assert table.to_numpy().tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_seen_in_the_header(delimiter):
-    lines = ["id,name,text", '1,"NA","a; quoted | ""cell"", with\nall"', "", "2,,007", "3"]
+    lines = ["id,n,text", '1,NA,"a; quoted | ""cell"", with\nall"', "", "2,,007", "3,?,b"]
     table = read("a.csv", "\n".join(line.replace(",", delimiter) for line in lines))
-    assert list(table.columns) == ["id", "name", "text"]
-    assert table["name"].tolist() == ["NA", "", ""]  # as it is written
-    assert table["text"].tolist()[1:] == ["007", ""]
+    assert list(table.columns) == ["id", "n", "text"]
+    assert table["n"].isna().all()
+    assert table["text"].tolist()[1:] == ["007", "b"]
 
 
-def test_a_header_has_as_many_lines_as_are_said(caplog):
+def test_cells_are_what_pandas_reads():
+    text = "id;size;code;big;is\n9007199254740993;1.234,5;007;1e2147483648;True\n;-2;8;5;False\n"
+    table = read("a.csv", text, decimal=",", thousands=".")
+    assert table["id"].dropna().tolist() == [2**53 + 1]  # not as a float beside a missing one
+    assert table["size"].tolist() == [1234.5, -2]
+    assert table["code"].tolist() == [7, 8]
+    assert table["is"].tolist() == [True, False]
+    assert table["big"].tolist() == ["1e2147483648", "5"]  # at which pandas' own parser crashes
+    assert read_rows(Path("a.csv"), strings=["code"])["code"].tolist() == ["007", "8"]
+
+
+def test_a_first_line_may_be_a_row(caplog):
     table = read("a.csv", "1,2\n3,4\n", header=0)
     assert list(table.columns) == ["0", "1"]
     assert len(table) == 2
     assert caplog.text == ""
     assert len(read("a.csv", "1,2\n3,4\n")) == 1
     assert "The header holds numbers alone: '1', '2'. " in caplog.text
-    table = read("a.csv", "size,,age\ncm,kg,age\n1,2,3\n", header=2)
-    assert list(table.columns) == ["size cm", "kg", "age"]
 
 
 def test_marks_tell_encodings_and_others_have_to_be_said():
@@ -60,27 +68,15 @@ def test_marks_tell_encodings_and_others_have_to_be_said():
     assert read("a.csv", encoding="latin-1").text.tolist() == ["Müller"]
 
 
-def test_a_line_that_says_the_delimiter_is_no_header():
-    table = read("a.csv", '"sep=;"\r\nid;note, long\r\n1;a, b, c\r\n')
-    assert list(table.columns) == ["id", "note, long"]
-    assert table.to_numpy().tolist() == [["1", "a, b, c"]]
-
-
 def test_json_lines_are_objects():
     records = [{"text": "a", "n": 7}, {"text": None}, {"more": [1, 2]}]
     table = read("a.jsonl", "\n".join(map(json.dumps, records)) + "\n\n")
     assert list(table.columns) == ["text", "n", "more"]
-    assert isinstance(table.n[0], int)
-    with pytest.raises(ValueError, match="line 2 is no JSON"):
+    assert table.n.tolist()[:1] == [7]
+    with pytest.raises(ValueError, match=r"'a.jsonl' as a .jsonl file"):
         read("a.jsonl", "{}\n{a\n")
-    with pytest.raises(ValueError, match="line 1 is no object"):
+    with pytest.raises(ValueError, match="an object such as"):
         read("a.jsonl", "[1]\n")
-
-
-def test_a_delimiter_that_is_said_wins():
-    assert list(read("a.csv", "a,b;c\n1,2;3\n", delimiter=";").columns) == ["a,b", "c"]
-    assert list(read("a.tsv", "a,b\tc\n1,2\t3\n").columns) == ["a,b", "c"]
-    assert guess_delimiter("text\n") == ","
 
 
 def test_arrays_become_columns_and_class_indices_names():
@@ -109,21 +105,6 @@ def test_names_of_classes_are_those_of_labels_alone():
     table = read("a.npz")
     assert table.classes.tolist() == [2, 0, 1, 2]
     assert table.y.tolist() == [3, 2, 1, 0]
-
-
-def test_parquet_keeps_its_index_as_a_column():
-    pytest.importorskip("pyarrow")
-    pd.DataFrame({"text": ["a", None]}, index=["p", "q"]).to_parquet("a.parquet")
-    assert read("a.parquet")["index"].tolist() == ["p", "q"]
-
-
-def test_parquet_keeps_integers_beside_missing_ones():
-    pytest.importorskip("pyarrow")
-    ids = [2**53 + 1, None, 7]
-    pd.DataFrame({"id": pd.array(ids, "Int64")}).to_parquet("a.parquet")
-    cells = read("a.parquet")["id"]
-    assert [int(cells[0]), int(cells[2])] == [2**53 + 1, 7]  # NumPy would compare floats
-    assert cells.isna().tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a", "a.parquet.gz", "a.gz"])
@@ -168,10 +149,3 @@ def test_a_null_character_does_not_cut_a_cell_short(tmp_path):
     path.write_bytes(b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
     with pytest.raises(ValueError, match="holds a null character"):
         read_rows(path, Reading())
-
-
-@pytest.mark.parametrize("mark", ["\x0c", "\u2028"])
-def test_only_line_ends_end_the_header(tmp_path, mark):
-    file = tmp_path / "table.csv"
-    file.write_text(f"weight{mark}(kg);size\n1;2\n", encoding="utf-8")
-    assert read_rows(file, Reading()).to_numpy().tolist() == [["1", "2"]]

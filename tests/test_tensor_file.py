@@ -6,10 +6,10 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 
-from jsem_pyg._tensor_file import check_tree, load_tree, save_tree
+from jsem_pyg._tensor_file import load_tree, save_tree
 
 NUMBERS = torch.arange(6.0).view(2, 3)
 DTYPES = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool"
@@ -36,7 +36,7 @@ def assert_same(a, b):
         assert list(a) == list(b)
         assert_same(list(a.values()), list(b.values()))
     elif isinstance(a, list | tuple):
-        assert type(a) is type(b)
+        assert isinstance(b, list)
         for x, y in zip(a, b, strict=True):
             assert_same(x, y)
     else:
@@ -50,40 +50,30 @@ def test_a_tree_comes_back_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.ones(2), r"'state.a\[0\]' to be .*got ndarray"),
-        (object(), "got object"),
+        (object(), r"'state.a\[0\]' to be .*got object"),
         (1j, "got complex"),
-        (torch.eye(2).to_sparse(), "dense tensor .*got torch.sparse_coo"),
-        (torch.zeros(2, dtype=torch.complex64), "real numbers .*got torch.complex64"),
-        (torch.zeros(2, device="meta"), "got torch.float32 on the device 'meta'"),
-        ({1.5: 0}, r"keys of 'state.a\[0\]' to be strings or integers \(got 1.5"),
+        (torch.eye(2).to_sparse(), "dense tensor .*got Tensor"),
+        (torch.zeros(2, dtype=torch.complex64), "real numbers .*got Tensor"),
+        ({1.5: 0}, r"'state.a\[0\]' to be .*got dict"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(tmp_path, value, message):
     tree = {"a": [value]}
-    for refused in (
-        lambda: save_tree(tmp_path / "a.st", "test", "state", tree),
-        lambda: check_tree("state", tree),
-    ):
-        with pytest.raises(TypeError, match=message):
-            refused()
+    with pytest.raises(TypeError, match=message):
+        save_tree(tmp_path / "a.st", "test", "state", tree)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_other_kinds_versions_and_files_are_refused(tmp_path):
     path = tmp_path / "a.st"
-    with pytest.raises(ValueError, match=r"a\.st' to be a test of jsem_pyg \(got a checkpoint"):
-        saved(path, TREE, "checkpoint")
-    save_file({"a": NUMBERS}, path)
-    with pytest.raises(ValueError, match="got a safetensors file with other contents"):
-        load_tree(path, "test")
-    header = {"kind": "test", "version": 99, "hash": ""}
-    save_file({"a": NUMBERS}, path, {"jsem_pyg": json.dumps(header)})
-    with pytest.raises(ValueError, match="got format version 99, written by another release"):
-        load_tree(path, "test")
-    torch.save(TREE, path)
-    with pytest.raises(ValueError, match="got a file of torch.save, which is not read"):
-        load_tree(path, "test")
+    save_tree(path, "checkpoint", "state", TREE)
+    others = [path.read_bytes(), save({"a": NUMBERS})]
+    header = json.dumps({"kind": "test", "version": 99, "hash": ""})
+    others.append(save({"a": NUMBERS}, {"jsem_pyg": header}))
+    for content in others:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.st' to be a test of .*of another kind"):
+            load_tree(path, "test")
     with pytest.raises(FileNotFoundError):
         load_tree(tmp_path / "none.st", "test")
 
@@ -122,8 +112,9 @@ def test_nothing_is_executed(tmp_path):
     assert not trace.exists()
 
 
-def test_numbers_of_numpy_come_back_as_numbers(tmp_path):
-    save_tree(tmp_path / "a.st", "test", "state", [np.int64(3), np.float32(0.5), np.bool_(True)])
-    loaded = load_tree(tmp_path / "a.st", "test")
-    assert loaded == [3, 0.5, True]
-    assert [type(each) for each in loaded] == [int, float, bool]
+def test_numbers_and_arrays_of_numpy_come_back(tmp_path):
+    save_tree(tmp_path / "a.st", "test", "state", [np.int64(3), np.bool_(True), np.eye(2)])
+    *loaded, array = load_tree(tmp_path / "a.st", "test")
+    assert loaded == [3, True]
+    assert [type(each) for each in loaded] == [int, bool]
+    np.testing.assert_array_equal(array, np.eye(2))

@@ -41,8 +41,7 @@ def reference_page(stage: str) -> str:
     full = f"jsem_pyg.{stage}"
     quiet = "   :no-members:\n   :no-inherited-members:\n"
     parts = [f"{full}\n{'=' * len(full)}\n", f".. automodule:: {full}\n{quiet}"]
-    if stage != "testing":
-        parts.append(f"The guide: :doc:`/guide/{stage}`.\n")
+    parts.append(f"The guide: :doc:`/guide/{stage}`.\n")
     homes = {name: public_home(stage, name) for name in names_of(stage)}
     own = [name for name, home in homes.items() if home == f"{full}.{name}" and name not in DATA]
     if own:

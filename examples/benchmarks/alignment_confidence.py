@@ -164,9 +164,9 @@ def known_matched(
     row, _, mass = plan.scores.largest(1)
     belief = np.zeros(len(partner))
     belief[row.numpy()] = 2 ** mass.double().numpy() * min(plan.shape)
-    of_known = plan.confidence_model.args[-1]
+    beliefs = plan.confidence_model.args[-1]
     by_edges = edges.edge_confidence(case.source, case.target, partner)
-    found = edges.belief_evidence(belief, of_known, by_edges)
+    found = edges.belief_evidence(belief, beliefs.of_known, beliefs.bits, by_edges)
     rest = np.ones(len(partner), bool)
     rest[[] if pairs is None else pairs[0]] = False
     is_right = partner == case.truth

@@ -5,12 +5,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
+from gpu_series import NAMES, switched
 from gpu_timing import Note, between, error, last_line, now, too_large
 from torch import Tensor
 from torch.nn import Module
@@ -19,10 +21,13 @@ from training_epoch import load_points
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, RelationalChebConv
 from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition.files import pipeline
+from jsem_pyg.partition.files.memory import WorkSizes, choose_sizes
+
+diffuse_module = import_module("jsem_pyg.partition.files.diffuse_file")
 
 
 def training_layer(kind: str, channels: int, args: argparse.Namespace, **options: Any) -> Module:
@@ -65,21 +70,21 @@ def steps(args: argparse.Namespace, note: Note) -> None:
     edge_index, weight = knn_graph(x.cpu(), args.k)
     structure = GraphStructure(edge_index.to(args.device), x.size(0))
     weight = weight.to(args.device)
-    names = [each.name for each in fields(SWITCHES)]
-    ways = {"none of the switches": [], **{f"{name} alone": [name] for name in names}}
-    ways["all switches"] = names
+    ways = {"none of the switches": [], **{f"{name} alone": [name] for name in NAMES}}
+    ways["all switches"] = NAMES
     for kind in ("diffusion", "convolution"):
         first = None
-        for way, chosen in ways.items():
-            for name in names:
-                setattr(SWITCHES, name, name in chosen)
+        for way, names in ways.items():
             try:
-                layer = training_layer(kind, x.size(1), args)
-                given = layer, x, structure, weight, weight.unsqueeze(-1)
-                found = gradients_of(*given)
-                first = found if first is None else first
-                off = max(error(*pair) for pair in zip(found, first, strict=True))
-                taken = step_seconds(lambda g=given: gradients_of(*g), args.repeats, args.device)
+                with switched(*names):
+                    layer = training_layer(kind, x.size(1), args)
+                    given = layer, x, structure, weight, weight.unsqueeze(-1)
+                    found = gradients_of(*given)
+                    first = found if first is None else first
+                    off = max(error(*pair) for pair in zip(found, first, strict=True))
+                    taken = step_seconds(
+                        lambda g=given: gradients_of(*g), args.repeats, args.device
+                    )
                 note(way=f"{kind}, {way}", N=x.size(0), D=x.size(1), error=off,
                      failed=too_large(off, 1e-4), **{"epoch ms": 1e3 * taken})  # fmt: skip
             except Exception as problem:
@@ -87,26 +92,29 @@ def steps(args: argparse.Namespace, note: Note) -> None:
 
 
 def relations(args: argparse.Namespace, note: Note) -> None:
-    """A step of a convolution with a conductance for each relation, beside RGCNConv."""
+    """A step of convolutions with relations, beside RGCNConv."""
     x, num_relations = load_points(args).to(args.device), 4
     edge_index, _ = knn_graph(x.cpu(), args.k)
     edge_index = edge_index.to(args.device)
     structure = GraphStructure(edge_index, x.size(0))
     edge_type = edge_index.sum(0) % num_relations
     channels = x.size(1)
-    ours = training_layer("convolution", channels, args, edge_dim=0, num_relations=num_relations)
-    theirs = RGCNConv(channels, channels, num_relations).to(args.device)
-    ways = {
-        f"AnisotropicChebConv, {num_relations} relations": (
-            lambda: gradients_of(ours, x, structure, edge_type=edge_type)
-        ),
-        f"PyG RGCNConv, {num_relations} relations": (
-            lambda: gradients_of(theirs, x, edge_index, edge_type)
-        ),
+    sizes = channels, channels, num_relations
+    one = training_layer("convolution", channels, args, edge_dim=0, num_relations=num_relations)
+    options = {"degree": args.degree if args.rehearse else None, "backend": "triton"}
+    several = RelationalChebConv(*sizes, **options).to(args.device)
+    theirs = RGCNConv(*sizes).to(args.device)
+    steps: dict[str, Callable[[], list[Tensor]]] = {
+        "PyG RGCNConv": lambda: gradients_of(theirs, x, edge_index, edge_type),
+        "RelationalChebConv": lambda: gradients_of(several, x, edge_index, edge_type),
+        "AnisotropicChebConv": lambda: gradients_of(one, x, structure, edge_type=edge_type),
     }
-    for way, step in ways.items():
-        taken = step_seconds(step, args.repeats, args.device)
-        note(way=way, N=x.size(0), D=channels, **{"epoch ms": 1e3 * taken})
+    for way, step in steps.items():
+        for names in ([],) if way.startswith("PyG") else ([], NAMES):
+            with switched(*names):
+                taken = step_seconds(step, args.repeats, args.device)
+            note(way=f"{way}, {num_relations} relations{', all switches' * bool(names)}",
+                 N=x.size(0), D=channels, **{"epoch ms": 1e3 * taken})  # fmt: skip
 
 
 def panels(args: argparse.Namespace, note: Note) -> None:
@@ -115,15 +123,6 @@ def panels(args: argparse.Namespace, note: Note) -> None:
     edge_index, weight = knn_graph(x, args.k)
     structure = GraphStructure(edge_index, x.size(0))
     x = x.repeat(1, 1 if args.rehearse else 8)
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "x.npy", Path(folder) / "y.npy"
-        np.save(source, x.numpy())
-        started = time.perf_counter()
-        diffuse_file(
-            source, structure, target, 5.0, edge_weight=weight, memory="4GB",
-            device=args.device, progress=False,
-        )  # fmt: skip
-        taken, found = time.perf_counter() - started, torch.from_numpy(np.load(target))
     on_device = GraphStructure(edge_index.to(args.device), x.size(0))
 
     def run() -> Tensor:
@@ -133,8 +132,26 @@ def panels(args: argparse.Namespace, note: Note) -> None:
     run()
     started = time.perf_counter()
     wanted = run()
-    from_memory = time.perf_counter() - started
-    off, shape = error(found, wanted), {"N": x.size(0), "D": x.size(1)}
-    note(way="diffuse_file", **shape, error=off, failed=too_large(off, 1e-5),
-         **{"forward ms": 1e3 * taken})  # fmt: skip
-    note(way="from memory and back", **shape, **{"forward ms": 1e3 * from_memory})
+    shape = {"N": x.size(0), "D": x.size(1)}
+    taken = time.perf_counter() - started
+    note(way="from memory and back", **shape, **{"forward ms": 1e3 * taken})
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "x.npy", Path(folder) / "y.npy"
+        np.save(source, x.numpy())
+        for pipeline._IN_FLIGHT in (1, 2):
+            started = time.perf_counter()
+            with mock.patch.object(diffuse_module, "choose_sizes", narrow):
+                diffuse_file(
+                    source, structure, target, 5.0, edge_weight=weight, memory="16GB",
+                    device=args.device, progress=False,
+                )  # fmt: skip
+            taken, found = time.perf_counter() - started, torch.from_numpy(np.load(target))
+            off = error(found, wanted)
+            note(way=f"diffuse_file, {pipeline._IN_FLIGHT} on their way", **shape, error=off,
+                 failed=too_large(off, 1e-5), **{"forward ms": 1e3 * taken})  # fmt: skip
+
+
+def narrow(limit: int, flow: Any) -> WorkSizes:
+    """Make eight panels at least, so that copies can fall into the time of others."""
+    sizes = choose_sizes(limit, flow)
+    return sizes._replace(width=max(flow.unit, min(sizes.width, flow.channels // 8)))

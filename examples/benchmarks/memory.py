@@ -30,9 +30,9 @@ NOTES = [
     "`python examples/benchmarks/memory.py`: the peak of resident memory, watched from outside, of "
     "every call that the documentation promises a limit or a figure for. `process`: all that the "
     "process holds, libraries included; `beyond`: what the call adds to libraries and data.",
-    "One run each. Two of the promises are not figures of the documentation as they stand: that "
+    "One run each. One of the promises is not a figure of the documentation as it stands: that "
     "of `anndata.heat` is counted by us (the result, a copy of the sparse X, eight blocks of 256 "
-    "genes), that of `save_parts` is 90 bytes an edge. Figures of the curvatures, of an epoch, "
+    "genes). Figures of the curvatures, of an epoch, "
     "of `anndata.heat`, of `fit` and of the larger alignment (0.15 to 0.19 GB in six runs) were "
     "raised by 1 to 25 % to what was measured here. "
     "Graphs are rings with far edges, not the nearest neighbours that the documented "

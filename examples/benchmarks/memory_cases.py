@@ -181,25 +181,6 @@ def _cells(scale: float, folder: Path) -> Work:
     return lambda: heat(adata, 1.0)
 
 
-def _cut(scale: float, folder: Path) -> Work:
-    """90 bytes an edge, of 8 million; the edges themselves are the data of the call."""
-    from torch_geometric.data import Data
-
-    from jsem_pyg.partition import recursive_partition, save_parts
-
-    def cut(size: int, name: str) -> Work:
-        edges = ring(size)
-        data = Data(edge_index=edges, edge_weight=torch.ones(edges.size(1)), num_nodes=size)
-
-        def work() -> None:
-            save_parts(folder / name, data, recursive_partition(edges, 4, num_nodes=size))
-
-        return work
-
-    cut(2100, "small")()
-    return cut(_size(500_000, scale), "parts")
-
-
 LIMITS = {
     "diffuse_file, 100,000 x 512, memory='1GB'": _from_file(1e5, 512, "1GB"),
     "diffuse_file, 1,000,000 x 1,024, memory='2GB'": _from_file(1e6, 1024, "2GB"),
@@ -216,5 +197,4 @@ LIMITS = {
     "anndata.heat, 20,000 cells x 10,000 genes, 5 % of them": Limit(
         1.1, "beyond", "guide/anndata.md", _cells
     ),
-    "cut and save_parts, 8,000,000 edges": Limit(0.72, "beyond", PARTITION, _cut),
 }

@@ -43,8 +43,7 @@ def check_edge_index_shape(edge_index: Any) -> None:
     if scipy.sparse.issparse(edge_index):
         raise TypeError(
             "Expected 'edge_index' to be a [2, E] integer tensor (got a sparse matrix of SciPy's). "
-            "To fix this, convert it: edge_index, edge_weight = "
-            "torch_geometric.utils.from_scipy_sparse_matrix(matrix)."
+            "To fix this, call torch_geometric.utils.from_scipy_sparse_matrix(matrix)."
         )
     check_pairs("edge_index", edge_index, "E")
 
@@ -61,10 +60,7 @@ def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:
 
 
 def read_nodes(name: str, nodes: Any, num_nodes: int) -> Tensor:
-    """Nodes [M] as int64; raises unless they are integers in [0, num_nodes).
-
-    To torch, an index of type uint8 is a mask.
-    """
+    """Return nodes [M] as int64; raise unless they are integers in [0, num_nodes)."""
     check_integers(name, nodes)
     if nodes.dim() != 1:
         raise ValueError(f"Expected '{name}' to have shape [M] (got {list(nodes.shape)}).")

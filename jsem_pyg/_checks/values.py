@@ -35,13 +35,10 @@ def shown(value: Any) -> str:
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     """Raise a ValueError unless `value` is one of `choices`, and of its type: 1 is not True."""
     # By type first: arrays, tensors and lists cannot be asked whether they are among the choices.
-    is_bool = isinstance(value, bool)  # which is an int as well
-    of_type = [
-        each
-        for each in choices
-        if isinstance(value, type(each)) and isinstance(each, bool) == is_bool
-    ]
-    if not any(value == each for each in of_type):
+    of_type = [each for each in choices if isinstance(value, type(each))]
+    if not any(
+        value == each and isinstance(each, bool) == isinstance(value, bool) for each in of_type
+    ):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"Expected '{name}' to be one of {listed} (got {shown(value)}).")
 

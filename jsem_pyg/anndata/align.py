@@ -61,9 +61,6 @@ def align(
         random_state: a seed.
         copy: return copies of both, in place of None.
         **options: of :func:`~jsem_pyg.transport.gromov_wasserstein`, such as `epsilon`.
-
-    Raises:
-        ValueError: if genes are to be compared and none is shared.
     """
     adata, other = open_adata(adata, copy), open_adata(other, copy, "other")
     if adata is other:
@@ -84,14 +81,13 @@ def align(
     genes = _shared_genes(adata, other) if fused is not False else []
     if fused == "auto" and len(genes) >= FEWEST_GENES and (_unnamed(adata) or _unnamed(other)):
         logger.warning(
-            "'var_names' of 'adata' or 'other' only count the columns, '0', '1', ...: they are not "
-            "compared as names of genes. Where they mean the same genes, pass fused=True."
+            "'var_names' only count the columns, '0', '1', ...: they are not compared as names of "
+            "genes. If they mean the same genes, pass fused=True."
         )
         genes = []
     if fused is True and not genes:
         raise ValueError(
-            "Expected 'adata' and 'other' to share genes, for fused=True (got no common name in "
-            "var_names). To fix this, rename them, or pass fused=False."
+            "Expected 'adata' and 'other' to share genes, for fused=True (got no common name)."
         )
     if fused is True or len(genes) >= FEWEST_GENES:
         logger.info("compares %d shared genes as well", len(genes))
@@ -148,10 +144,7 @@ def _features(
 
 
 def _unit(x: torch.Tensor) -> torch.Tensor:
-    """Centre points and bring them to a mean squared length of one, to compare measurements.
-
-    So structure and features, whose costs have other units, count alike as well.
-    """
+    """Centre points and bring them to a mean squared length of one, to compare measurements."""
     x = x - x.mean(0)
     length = x.square().sum(1).mean().sqrt()
     return x / length if length > 0 else x

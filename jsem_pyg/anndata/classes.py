@@ -1,6 +1,6 @@
 """Find clusters of cells, or propagate the labels of a few."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -25,9 +25,9 @@ def cluster(
 
     Writes `obs[key_added]`, a categorical of "0", "1", ...; `obsm[f"{key_added}_probability"]`
     [N, C], how probable each cluster is for each cell; for "auto" also `obs[f"{key_added}_{n}"]`,
-    the clusters of each other level (`DiffusionClusterer.tree_`), in place of those of an earlier
-    call. `uns[key_added]` has arguments, `levels`, the persistence of each number of clusters, and
-    `linkage` [C - 1, 4], the merges of the clusters in SciPy's form.
+    the clusters of each other level (`DiffusionClusterer.tree_`). `uns[key_added]` has arguments,
+    `levels`, the persistence of each number of clusters, and `linkage` [C - 1, 4], the merges of
+    the clusters in SciPy's form.
 
     Args:
         adata: an AnnData with `obsm[use_rep]`.
@@ -36,9 +36,6 @@ def cluster(
         key_added: see above.
         random_state: a seed; two runs give the same clusters.
         copy: return a copy in place of None.
-
-    Raises:
-        ValueError: if there are no such coordinates, or one is NaN, or fewer cells than clusters.
     """
     adata = open_adata(adata, copy)
     check_key("key_added", key_added)
@@ -49,12 +46,6 @@ def cluster(
     adata.obs[key_added] = _categorical(model.labels_, map(str, range(model.n_clusters_)))
     adata.obsm[f"{key_added}_probability"] = model.probabilities_
     params = {"n_clusters": n_clusters, "use_rep": use_rep, "random_state": random_state}
-    earlier = adata.uns.get(key_added)
-    if isinstance(earlier, Mapping):
-        own = str(len(earlier.get("linkage", ())) + 1)  # whose clusters are in `obs[key_added]`
-        numbers = [each for each in earlier.get("levels", {}) if each != own]
-        columns = [f"{key_added}_{number}" for number in numbers]
-        adata.obs = adata.obs.drop(columns=columns, errors="ignore")
     for level in tree.levels[1:]:
         clusters = _categorical(level.labels, map(str, range(level.n_clusters)))
         adata.obs[f"{key_added}_{level.n_clusters}"] = clusters
@@ -92,9 +83,6 @@ def propagate_labels(
         key_added: see above; by default f"{key}_propagated".
         random_state: a seed.
         copy: return a copy in place of None.
-
-    Raises:
-        ValueError: if there is no such column, no label in it, or no such coordinates.
     """
     adata = open_adata(adata, copy)
     check_text("key", key)

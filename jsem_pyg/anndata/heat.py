@@ -58,9 +58,6 @@ def heat(
         neighbors_key: which neighbours of `uns`, as in scanpy.
         copy: return a copy in place of None.
 
-    Raises:
-        ValueError: if there are no neighbours, no such layer, or a value is NaN or negative.
-
     Sources: van Dijk et al., "Recovering gene interactions from single-cell data using data
     diffusion", Cell 174, 2018, for the use; the operator is that of the guide's mathematics.
     """
@@ -121,6 +118,4 @@ def _read_times(t: Any) -> tuple[list[float], bool]:
     times = [t] if is_single else list(t)
     for each in times:
         check_nonnegative("t", each)
-    if len({f"{each:g}" for each in times}) < len(times):
-        raise ValueError(f"Expected times 't' that differ in six digits (got {list(times)}).")
     return [float(each) for each in times], is_single

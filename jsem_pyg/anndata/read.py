@@ -38,11 +38,7 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
         check_text("neighbors_key", neighbors_key)
     name = "neighbors" if neighbors_key is None else neighbors_key
     entry = adata.uns.get(name, {})
-    if not isinstance(entry, Mapping):
-        raise TypeError(
-            f"Expected 'adata.uns[{name!r}]' to be the mapping that scanpy.pp.neighbors writes "
-            f"(got {type(entry).__name__})."
-        )
+    check_instance(f"adata.uns[{name!r}]", entry, Mapping, "what scanpy.pp.neighbors writes")
     default = "" if neighbors_key is None else f"{neighbors_key}_"
     key = entry.get("connectivities_key", f"{default}connectivities")
     if key not in adata.obsp:
@@ -62,8 +58,7 @@ def _check_graph(given: Any, name: str) -> csr_matrix:
     uneven = abs(graph - graph.T)
     if uneven.nnz and uneven.max() > 1e-5 * graph.max():
         raise ValueError(
-            f"Expected '{name}' to be symmetric (got entries that differ by {uneven.max():.3g}). "
-            "To fix this, store the mean of it and its transpose."
+            f"Expected '{name}' to be symmetric (got entries that differ by {uneven.max():.3g})."
         )
     return ((graph + graph.T) / 2).tocsr()
 
@@ -115,8 +110,8 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
     sample = np.asarray(data).reshape(-1)[:100_000]
     if sample.size and sample.max() > 1 and (sample == np.round(sample)).all():
         logger.warning(
-            "'%s' seems to hold counts: cells of more counts weigh more in a mean. To compare "
-            "cells, run scanpy.pp.normalize_total(adata) and scanpy.pp.log1p(adata) first.",
+            "'%s' seems to hold counts: cells of more counts weigh more in a mean. See "
+            "scanpy.pp.normalize_total and log1p.",
             name,
         )
     return x
@@ -134,12 +129,10 @@ def check_finite_numbers(name: str, x: Any) -> None:
     data = x.data if issparse(x) else np.asarray(x)
     if data.dtype.kind not in "fiub":
         raise TypeError(f"Expected '{name}' to hold real numbers (got {data.dtype}).")
-    if data.dtype.kind == "f" and not np.isfinite(data.sum(dtype=np.float64)):
-        bad = data.size - int(np.isfinite(data).sum())
-        if bad:
-            raise ValueError(
-                f"Expected '{name}' to be finite (got {bad} NaN or infinite of {data.size} values)."
-            )
+    if data.dtype.kind == "f" and (bad := data.size - int(np.isfinite(data).sum())):
+        raise ValueError(
+            f"Expected '{name}' to be finite (got {bad} NaN or infinite of {data.size} values)."
+        )
 
 
 def as_float(name: str, x: np.ndarray) -> np.ndarray:

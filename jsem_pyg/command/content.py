@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._table_files import as_text
+from ..estimators.columns import spread
 from .columns import Column
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ class Content(NamedTuple):
     def sizes(self) -> np.ndarray:
         """Count the rows [P] of each point."""
         return np.bincount(self.point[self.point >= 0])
+
+    def divisors(self, scale: str) -> np.ndarray | None:
+        """Choose what the columns [D] of numbers are divided by, or None; categories stay ones."""
+        if self.vectors is None or scale == "none" or (scale == "auto" and not self.names):
+            return None
+        return np.where(self.is_category, 1.0, spread(self.vectors, robust=scale != "standard"))
 
 
 class Labels(NamedTuple):

@@ -1,30 +1,18 @@
-"""Write the folder of a map: its files, what it was made from, and its progress.
+"""The folder of a map: its files, and the record that `predict` reads.
 
-``run.json`` is written first and lists what the run depends on. Every file is written whole; those
-that are read again hold a hash of their content, so that damage is seen.
+Every file is written whole; those that are read again hold a hash of their content, so that damage
+is seen. The record is written last: a folder without it is of a run that was stopped, and the same
+command begins it again, with the embeddings that are kept.
 """
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .._extras import version_of
 from .._files import check_writable
-from .._journal import Journal, check_same_settings, read_journal, write_journal
+from .._tensor_file import load_tree, save_tree
+from ..estimators import DiffusionClusterer
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..datasets.word_features import WordFeatures
-    from ..estimators import DiffusionClusterer
-
-# What reads tensors is imported where it is needed: a folder is checked before torch is there.
-_FORMAT = 8
-_RUN = "run.json"
-_POINTS = "points of a map"
-_REMEDY = "map again with --overwrite"
-# What a fitted estimator and an embedding may change with.
-_MAKERS = ("jsem_pyg", "torch", "scikit-learn", "sentence-transformers")
+_KIND = "record of a map"
 
 
 class MapFolder:
@@ -34,86 +22,49 @@ class MapFolder:
         self.path = path
         self.map = path / "map.html"
         self.clusters = path / "clusters.csv"
-        self.left_out = path / "left_out.csv"
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
-        self.points = path / "points.safetensors"
-        self._run = path / _RUN
-        results = [self.map, self.clusters, self.left_out, self.report]
-        self._files = [*results, self.clusterer, self.points, self._run]
+        self._record = path / "map.safetensors"
+        results = [self.map, self.clusters, self.report]
+        self._files = [*results, self.clusterer, self._record]
 
-    def check_free(self, resume: bool, overwrite: bool) -> None:
+    def check_free(self, overwrite: bool) -> None:
         """Raise unless a run may write here; called before it reads anything."""
-        check_writable("--output", self._run if self.path.is_dir() else self.path)
+        check_writable("--output", self._record if self.path.is_dir() else self.path)
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"Expected --output to be a folder (got the file '{self.path}').")
-        if resume and not self._run.exists():
-            raise ValueError(f"Expected a run to resume in '{self.path}' (got none).")
         there = set(self.path.iterdir()) if self.path.exists() else set()
-        others = sorted(each.name for each in there - set(self._files))
-        foreign = [name for name in others if not name.endswith(".tmp")]
-        if overwrite and foreign:
-            raise ValueError(
-                f"Expected '{self.path}' to hold a map and nothing else, to be overwritten (got "
-                f"{foreign[0]!r} in it). To fix this, take another --output."
-            )
-        if not (resume or overwrite) and (foreign or there & set(self._files)):
+        foreign = sorted(each.name for each in there - set(self._files) if each.suffix != ".tmp")
+        if foreign:
             raise FileExistsError(
-                f"Expected --output to be a folder that is new or empty (got '{self.path}'). To "
-                "fix this, take another, or --resume what was begun there, or --overwrite it."
+                f"Expected --output to be a folder that is new, empty or of a map (got "
+                f"'{self.path}' with {foreign[0]!r} in it). To fix this, take another --output."
+            )
+        if self._record in there and not overwrite:
+            raise FileExistsError(
+                f"Expected --output to be a folder without a map (got '{self.path}'). To fix this, "
+                "take another, or --overwrite it."
             )
 
-    def start(self, settings: dict[str, Any], resume: bool) -> None:
-        """Begin a run with these settings, or go on with one, which must have the same."""
-        settings = json.loads(json.dumps({**settings, "made by": _versions()}))
-        if resume:
-            then, of_file = self.read().settings, "hash of the file"
-            if then["file"] == settings["file"] and then[of_file] != settings[of_file]:
-                raise ValueError(
-                    f"Expected '{settings['file']}' as it was when the run in '{self.path}' was "
-                    "begun (the file has changed since). To fix this, --overwrite the map."
-                )
-            check_same_settings(self.path, then, settings, "--overwrite it")
-            return
-        for file in self._files:
+    def clear(self) -> None:
+        """Remove the map that is there, or what a run left that was stopped; the record first."""
+        for file in reversed(self._files):
             file.unlink(missing_ok=True)
-        write_journal(self._run, _FORMAT, settings, {"finished": False})
 
-    def finish(self, result: dict[str, Any]) -> None:
-        """Note the result; from then on new rows can be assigned."""
-        settings, progress = self.read()
-        write_journal(self._run, _FORMAT, settings, {**progress, "finished": True, **result})
+    def finish(self, record: dict[str, Any]) -> None:
+        """Write what new rows are read by; from then on they can be assigned."""
+        save_tree(self._record, _KIND, "record", record)
 
-    def read(self) -> Journal:
-        """Read the settings of the run and its progress: "finished", "names" and more."""
-        if not self._run.is_file():
+    def read(self) -> dict[str, Any]:
+        """Read what `finish` wrote."""
+        if not self._record.is_file():
             raise FileNotFoundError(
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
-                f"there is no {_RUN})."
+                f"there is no {self._record.name}, which is written last)."
             )
-        return read_journal(self._run, _FORMAT, _REMEDY)
+        record: dict[str, Any] = load_tree(self._record, _KIND)
+        return record
 
-    def save_points(self, x: "Tensor", documents: list[str], words: "WordFeatures | None") -> None:
-        """Write embeddings with their documents, which `predict` recognises, and their words."""
-        from .._tensor_file import save_tree
-
-        state = None if words is None else words.state()
-        tree = {"x": x, "documents": documents, "words": state}
-        save_tree(self.points, _POINTS, "points", tree)
-
-    def read_points(self) -> dict[str, Any]:
-        """Read the embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
-        from .._tensor_file import load_tree
-
-        points: dict[str, Any] = load_tree(self.points, _POINTS)
-        return points
-
-    def read_clusterer(self) -> "DiffusionClusterer":
+    def read_clusterer(self) -> DiffusionClusterer:
         """Read the fitted estimator."""
-        from ..estimators import DiffusionClusterer
-
         return DiffusionClusterer.load(self.clusterer)
-
-
-def _versions() -> dict[str, str | None]:
-    return {name: version_of(name) for name in _MAKERS}

@@ -1,31 +1,27 @@
-"""Make a map: embed what was read, cluster, name, score, draw and write."""
+"""Make a map: read a file, embed it, cluster, name, score, draw and write."""
 
-import shlex
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter
 
 import numpy as np
-import pandas as pd
 
-from .._files import content_hash, write_whole
+from .._files import write_whole
+from .._table_files import read_rows
 from ..datasets.embedder import Embedder
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
-from ..estimators.columns import name_by_columns, spread
+from ..estimators import DiffusionClusterer
+from ..estimators.columns import name_by_columns
 from ..estimators.neighbor_estimator import limit_threads
-from .content import Content
-from .draw import draw_map
+from .columns import Choice, choose_columns
+from .content import Content, read_documents, read_labels, read_vectors
 from .folder import MapFolder
 from .naming import name_clusters
-from .result import MapResult, write_csv
-from .scores import score
-from .source import MapSettings, Source
+from .pages import draw_map, summarize
+from .result import MapResult, MapSettings, Scores, as_csv, assignments
 from .steps import Steps, counted
-from .summary import summarize
 
-if TYPE_CHECKING:
-    from ..estimators import DiffusionClusterer
-
+_PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "vector": "vectors"}
+_COMPARED = {"l2": "Euclidean distance", "cosine": "the cosine"}
 _SCALED = {
     "auto": "each column divided by its interquartile range",
     "robust": "each column divided by its interquartile range",
@@ -34,118 +30,119 @@ _SCALED = {
 }
 
 
-def make_map(
-    source: Source,
-    settings: MapSettings,
-    folder: MapFolder,
-    embedder: Embedder,
-    resume: bool,
-    steps: Steps,
-) -> None:
+def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps: Steps) -> None:
     """Write the map of a file to a folder."""
-    kind, content = source.choice.kind, source.content
-    if kind == "texts":
-        check_installed(embedder.model)
-    folder.start(_depends(source, settings, embedder), resume)
-    scale = choose_scale(content, kind, settings.scale)
-    if kind == "texts":
-        x = _embedded(content.texts or [], settings.words, embedder, folder, steps)
+    with steps.step("reading"):
+        strings = [name for name, type in settings.types.items() if type != "number"]
+        labels = settings.labels
+        table = read_rows(settings.file, settings.reading, [*strings, *filter(None, [labels])])
+        choice = choose_columns(table, settings.columns, labels, settings.types)
+        if choice.kind == "texts":
+            check_installed(embedder.model)
+            content = read_documents(choice.points)
+        else:
+            content = read_vectors(choice.points, choice.texts, impute=settings.missing == "impute")
+        classes = None if labels is None else read_labels(table[labels])
+    _show_source(choice, content, steps)
+    points = content.point.max() + 1
+    if isinstance(settings.clusters, int) and settings.clusters > points:
+        raise ValueError(
+            "Expected at most as many --clusters as there are rows that differ (got "
+            f"{settings.clusters} for {points})."
+        )
+    folder.clear()
+    scale = content.divisors(settings.scale)
+    words = WordFeatures(settings.words)
+    if content.vectors is None:
+        documents = content.texts or []
+        with steps.step("embedding", len(documents)) as advance:
+            embedded = embedder.embed(documents, advance)
+        x = words.fit(documents).beside(embedded, documents).numpy()
     else:
-        assert content.vectors is not None
         x = content.vectors if scale is None else content.vectors / scale
     with limit_threads(None, len(x)):
-        clusterer = _fitted(x, settings, source, folder, steps)
+        clusterer = _fitted(x, choice.kind, settings, steps)
+        clusterer.save(folder.clusterer)
         with steps.step("naming"):
-            names = [
-                _names(content, x, level.labels, level.n_clusters)
-                for level in clusterer.tree_.levels
-            ]
-        result = MapResult(content, x, clusterer, names, source.labels, None, source.table)
+            names = [_names(content, x, each.labels) for each in clusterer.tree_.levels]
+        result = MapResult(content, x, clusterer, names, classes, table)
         if settings.clusters == "auto":
             _show_levels(result, steps)
-        _write(_scored(result, steps), settings, folder, steps)
+        with steps.step("scoring"):
+            scores = _scored(result, steps)
+        _write(result, scores, settings, folder, steps)
     folder.finish(
         {
-            "names": result.names,
-            "seconds": {name: round(took, 2) for name, took in steps.seconds.items()},
+            "columns": [column.name for column in choice.points],
+            "types": {column.name: column.type for column in choice.points},
+            "kind": choice.kind,
+            "decimal": settings.reading.decimal,
+            "thousands": settings.reading.thousands,
             "encoding": content.encoding._asdict(),
-            "scale": None if scale is None else scale.tolist(),
+            "scale": scale,
+            "model": embedder.model,
+            "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
+            "documents": content.texts if content.vectors is None else None,
+            "words": settings.words,
+            "state of the words": words.state() if content.vectors is None else None,
+            "names": result.names,
         }
     )
 
 
-def choose_scale(content: Content, kind: str, scale: str) -> np.ndarray | None:
-    """Choose what the columns [D] of numbers are divided by, or None; categories stay ones."""
-    if content.vectors is None or scale == "none" or (scale == "auto" and kind == "vectors"):
-        return None
-    divisors = spread(content.vectors, robust=scale != "standard")
-    return np.where(content.is_category, 1.0, divisors)
+def _show_source(choice: Choice, content: Content, steps: Steps) -> None:
+    """Print what was read, guessed and left out."""
+    listed: dict[str, list[str]] = {}
+    for column in choice.points:
+        listed.setdefault(_PLURALS.get(column.type, "text"), []).append(column.name)
+    what = "; ".join(f"{kind} of: {', '.join(names)}" for kind, names in listed.items())
+    guess = " (guessed; --column says otherwise)" if choice.guessed else ""
+    steps.note(f"{counted(len(content.point), 'row')}; clustered is {what}{guess}.")
+    if choice.left_out:
+        reasons = (f"{name} ({why})" for name, why in choice.left_out.items())
+        steps.note(f"Columns left out: {', '.join(reasons)}.")
+    if "dates" in listed:
+        steps.note("Dates are compared by the days between them.")
+    if choice.texts:
+        names = ", ".join(column.name for column in choice.texts)
+        steps.note(f"Clusters are named by text of: {names}.")
+    if content.missing:
+        lacking = Counter(name for names in content.missing.values() for name in names.split(", "))
+        fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
+        steps.note(
+            f"{counted(len(content.missing), 'row is', 'rows are')} left out, in no cluster. "
+            f"Missing is {', '.join(f'{name} in {many:,}' for name, many in lacking.items())}{fix}."
+        )
+    if content.filled:
+        filled = ", ".join(f"{count:,} of {name}" for name, count in content.filled.items())
+        steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
+    again = int(content.sizes.sum()) - len(content.sizes)
+    if again:
+        rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"
+        steps.note(f"{rows} the same as one before, and {have} its cluster.")
 
 
-def _depends(source: Source, settings: MapSettings, embedder: Embedder) -> dict[str, Any]:
-    """List everything that the files of a map depend on, except packages."""
-    choice, is_text = source.choice, source.choice.kind == "texts"
-    depends = {
-        **settings._asdict(),
-        **asdict(settings.reading),
-        "file": settings.file.name,
-        "hash of the file": content_hash(settings.file),
-        "columns": [column.name for column in choice.points],
-        "kind": choice.kind,
-        "types": {column.name: column.type for column in choice.points},
-        "texts": [column.name for column in choice.texts],
-        "model": embedder.model,
-        "state of the model": embedder.fingerprint if is_text else None,
-        "words": settings.words if is_text else None,
-    }
-    return {name: value for name, value in depends.items() if name not in ("reading", "command")}
-
-
-def _embedded(
-    texts: list[str], weight: float, embedder: Embedder, folder: MapFolder, steps: Steps
-) -> np.ndarray:
-    """Embed the documents [P, D], with word features beside, and keep them for `predict`."""
-    with steps.step("embedding", len(texts)) as advance:
-        x = embedder.embed(texts, advance)
-    words = None
-    if weight > 0:
-        words = WordFeatures(weight).fit(texts)
-        x = words.beside(x, texts)
-    folder.save_points(x, texts, words)
-    return x.numpy()
-
-
-def _fitted(
-    x: np.ndarray, settings: MapSettings, source: Source, folder: MapFolder, steps: Steps
-) -> "DiffusionClusterer":
-    """Cluster the points, unless the run that is resumed has done so."""
-    from ..estimators import DiffusionClusterer
-
-    metric, is_table = settings.metric, source.choice.kind == "table"
-    metric = ("l2" if is_table else "cosine") if metric == "auto" else metric
-    if is_table:
-        compared = {"l2": "Euclidean distance", "cosine": "the cosine"}[metric]
-        scaled = _SCALED[settings.scale]
+def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> DiffusionClusterer:
+    """Cluster the points [P, D]."""
+    metric = settings.metric
+    if metric == "auto":
+        metric = "l2" if kind == "table" else "cosine"
+    if kind == "table":
+        compared, scaled = _COMPARED[metric], _SCALED[settings.scale]
         steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
-        if source.content.is_category.any():
-            steps.note("Each category is a column of zeros and ones.")
-    if folder.clusterer.exists():  # written whole, by the run that goes on
-        steps.say("clustering: done before")
-        return folder.read_clusterer()
     with steps.step("clustering"):
-        clusterer = DiffusionClusterer(
+        return DiffusionClusterer(
             settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
             n_neighbors=settings.neighbors,
             metric=metric,
             scale=None,
             random_state=settings.seed,
         ).fit(x)
-        clusterer.save(folder.clusterer)
-    return clusterer
 
 
-def _names(content: Content, x: np.ndarray, labels: np.ndarray, count: int) -> list[str]:
+def _names(content: Content, x: np.ndarray, labels: np.ndarray) -> list[str]:
     """Name the clusters of a level."""
+    count = int(labels.max()) + 1
     if content.texts is not None:
         return name_clusters(content.texts, labels, count)
     if content.names:
@@ -163,32 +160,35 @@ def _show_levels(result: MapResult, steps: Steps) -> None:
         )
 
 
-def _scored(result: MapResult, steps: Steps) -> MapResult:
-    """Add the scores, if there are labels."""
+def _scored(result: MapResult, steps: Steps) -> Scores | None:
+    """Compare with the labels, if there are some."""
     if result.labels is None:
-        return result
+        return None
     missing = int((result.labels.codes < 0).sum())
     if missing:
         rows = counted(missing, "row has no label: it is", "rows have no label: they are")
         steps.note(f"{rows} not in the scores.")
-    with steps.step("scoring"):
-        x = result.x[result.content.point]
-        count, by_angle = len(result.names), result.clusterer.metric_ == "cosine"
-        scores = score(x, result.row_clusters, result.labels, count, normalize=by_angle)
+    scores = result.score()
     if scores is None:
         steps.note("Too few rows have a label for scores.")
-    return result._replace(scores=scores)
+    return scores
 
 
-def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: Steps) -> None:
+def _write(
+    result: MapResult,
+    scores: Scores | None,
+    settings: MapSettings,
+    folder: MapFolder,
+    steps: Steps,
+) -> None:
     """Write the files for people."""
+    content, clusterer = result.content, result.clusterer
     if settings.layout != "none":
         with steps.step("drawing"):
-            shown = {"command": shlex.join(settings.command), "file": settings.file.name}
-            draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
-    write_csv(folder.clusters, result.table())
-    if result.content.missing:
-        missing = pd.DataFrame(result.content.missing.items(), columns=["row", "missing"])
-        write_csv(folder.left_out, missing)
-    written = summarize(result, settings.file.name, settings.command, steps, folder)
-    write_whole(folder.report, lambda file: file.write(written.encode()))
+            draw_map(result, scores, settings, folder.map)
+    table = assignments(content, clusterer.probabilities_, result.names, result.file)
+    pages = {folder.clusters: as_csv(table)}
+    written = summarize(result, scores, settings.file.name, settings.command, steps, folder)
+    pages[folder.report] = written.encode()
+    for path, page in pages.items():
+        write_whole(path, page)

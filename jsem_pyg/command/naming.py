@@ -29,11 +29,6 @@ def name_clusters(texts: Sequence[str], clusters: NDArray[np.int64], count: int)
 
     Source: Grootendorst, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure",
     2022.
-
-    Example:
-        >>> texts = ["a cat, cats", "one cat", "the sea", "sea and sky", "a sky"]
-        >>> name_clusters(texts, np.array([0, 0, 1, 1, 1]), 2)
-        ['cat', 'sea, sky']
     """
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer

@@ -35,61 +35,53 @@ def assign(
     digit, since documents are embedded in blocks, which are kept. A document that was mapped gets
     the cluster that it has there.
     """
-    settings, progress = folder.read()
-    if not progress["finished"]:
-        raise ValueError(
-            f"Expected a map that is finished (got '{folder.path}', where `jsem-pyg map` was "
-            "stopped). To fix this, --resume it."
-        )
+    record = folder.read()
     with steps.step("reading"):
-        reading = replace(
-            reading,
-            decimal=reading.decimal or settings["decimal"],
-            thousands=reading.thousands or settings["thousands"],
-        )
-        table = read_rows(file, reading)
-        encoding = Encoding(**progress["encoding"])
-        content = _read(file, table, columns, settings, encoding, reading)
+        table, content = _read(file, reading, columns, record)
     if content.missing:
         lacking = ", ".join(dict.fromkeys(content.missing.values()))
         rows = counted(len(content.missing), "row is", "rows are")
         steps.note(f"{rows} in no cluster: missing is {lacking}.")
     if content.vectors is None:
-        p = _of_documents(content.texts or [], settings, folder, cache, steps)
+        p = _of_documents(content.texts or [], record, folder, cache, steps)
     else:
-        p = _of_vectors(content.vectors, progress["scale"], folder, file, steps)
-    return assignments(content, p, progress["names"], table)
+        p = _of_vectors(content.vectors, record["scale"], folder, file, steps)
+    return assignments(content, p, record["names"], table)
 
 
 def _read(
-    file: Path,
-    table: "pd.DataFrame",
-    columns: Sequence[str],
-    settings: dict[str, Any],
-    encoding: Encoding,
-    reading: Reading,
-) -> Content:
-    """Read the columns of the map, which `columns` may name otherwise, in its order."""
-    known, types, is_text = settings["columns"], settings["types"], settings["kind"] == "texts"
-    if len(table) == 0:
-        raise ValueError("Expected a file with rows (got none).")
-    if suffix_of(file) in (".txt", ".npy") and len(table.columns) == 1:
-        columns = list(table.columns)
-    elif not columns or sorted(columns) == sorted(known):  # the same names mean the same
+    file: Path, reading: Reading, columns: Sequence[str], record: dict[str, Any]
+) -> "tuple[pd.DataFrame, Content]":
+    """Read the file and the columns of the map, which `columns` may name otherwise."""
+    known, is_text = record["columns"], record["kind"] == "texts"
+    types = ["text"] * len(columns or known) if is_text else list(record["types"].values())
+    alone = suffix_of(file) in (".txt", ".npy") and not reading.delimiter
+    if not columns or sorted(columns) == sorted(known):  # the same names mean the same
         columns = known
-    check_there(table, list(columns))
-    if is_text:
-        return read_documents([read_column(table[name], reading, "text") for name in columns], 0)
-    if len(columns) != len(known):
+    if not is_text and len(columns) != len(known) and not alone:
         raise ValueError(f"Expected as many columns as {known} (got {list(columns)}).")
-    table = table[list(columns)].set_axis(known, axis=1)
-    forms = encoding.forms
-    read = [read_column(table[name], reading, types[name], forms.get(name, "")) for name in known]
-    return read_vectors(read, fewest=0, encoding=encoding)
+    reading = replace(
+        reading,
+        decimal=reading.decimal or record["decimal"],
+        thousands=reading.thousands or record["thousands"],
+    )
+    strings = [name for name, type in zip(columns, types, strict=True) if type != "number"]
+    table = read_rows(file, reading, strings)
+    columns = list(table.columns) if alone else list(columns)
+    check_there(table, columns)
+    if is_text:
+        return table, read_documents([read_column(table[name], "text") for name in columns], 0)
+    encoding = Encoding(**record["encoding"])
+    cells = table[columns].set_axis(known, axis=1)
+    read = [
+        read_column(cells[name], type, encoding.forms.get(name, ""))
+        for name, type in zip(known, types, strict=True)
+    ]
+    return table, read_vectors(read, fewest=0, encoding=encoding)
 
 
 def _of_vectors(
-    x: np.ndarray, scale: list[float] | None, folder: MapFolder, file: Path, steps: Steps
+    x: np.ndarray, scale: np.ndarray | None, folder: MapFolder, file: Path, steps: Steps
 ) -> np.ndarray:
     """Return the probabilities of the clusters for vectors [P, D]."""
     clusterer = folder.read_clusterer()
@@ -101,30 +93,30 @@ def _of_vectors(
     if len(x) == 0:
         return np.zeros((0, clusterer.n_clusters_))
     with steps.step("assigning"), limit_threads(None, len(x)):
-        return clusterer.predict_proba(x if scale is None else x / np.array(scale))
+        return clusterer.predict_proba(x if scale is None else x / scale)
 
 
 def _of_documents(
-    texts: list[str], settings: dict[str, Any], folder: MapFolder, cache: Path, steps: Steps
+    texts: list[str], record: dict[str, Any], folder: MapFolder, cache: Path, steps: Steps
 ) -> np.ndarray:
     """Return the probabilities of the clusters for documents; the map has those of its own."""
-    embedder = Embedder(settings["model"], cache)
-    if embedder.fingerprint != settings["state of the model"]:
-        is_gone = embedder.fingerprint == settings["model"]  # a name, which it was not
+    embedder = Embedder(record["model"], cache)
+    if embedder.fingerprint != record["state of the model"]:
+        is_gone = embedder.fingerprint == record["model"]  # a name, which it was not
         raise ValueError(
-            f"Expected the model {settings['model']!r} as it was when the map was made (got "
+            f"Expected the model {record['model']!r} as it was when the map was made (got "
             f"{'no such folder here' if is_gone else 'changed files'}). To fix this, put it back, "
             "or make the map anew."
         )
-    clusterer, points = folder.read_clusterer(), folder.read_points()
-    place = {text: i for i, text in enumerate(points["documents"])}
+    clusterer = folder.read_clusterer()
+    place = {text: i for i, text in enumerate(record["documents"])}
     new = [text for text in texts if text not in place]
     found = np.zeros((0, clusterer.n_clusters_))
     if new:
         with steps.step("embedding", len(new)) as advance:
             x = embedder.embed(new, advance)
-        if points["words"] is not None:
-            x = WordFeatures(settings["words"]).load_state(points["words"]).beside(x, new)
+        words = WordFeatures(record["words"]).load_state(record["state of the words"])
+        x = words.beside(x, new)
         with steps.step("assigning"), limit_threads(None, len(x)):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}

@@ -1,32 +1,28 @@
 """Read the words of the command `jsem-pyg`; the work is done in the other files."""
 
 import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .._extras import import_optional, version_of
-from .._files import check_writable, sole_writer
-from .options import (
-    FILE,
-    LAYOUTS,
-    ColumnType,
-    Count,
-    cache_option,
-    check_drawable,
-    check_finite,
-    pop_reading,
-    reading_options,
-    verbose_option,
-)
+from .._files import check_writable, sole_writer, write_whole
 from .steps import Steps, counted
 
 # What does the work, and with it torch, is imported where it begins: help comes at once.
 
 logger = logging.getLogger(__name__)
 
-_NOT_AGAIN = ("--resume", "--overwrite", "--verbose", "-v")
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PATH = click.Path(path_type=Path)
+_NEEDS = {"auto": ("plotly", "umap"), "umap": ("plotly", "umap"), "pca": ("plotly",), "none": ()}
+_TYPES = ("number", "date", "category", "text")
 
 
 class _Group(click.Group):
@@ -35,19 +31,80 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        except (ValueError, TypeError, OSError, ImportError, LookupError, MemoryError) as error:
             logger.debug("Where it happened:", exc_info=True)
             raise click.ClickException(f"{error}" or type(error).__name__) from error
 
 
-class _Noted(click.Command):
-    """Keeps the words of the command line that does this again."""
+class _Count(click.ParamType):
+    """Takes a positive number, or "auto"."""
 
-    def make_context(self, info_name: Any, args: list[str], *parent: Any, **extra: Any) -> Any:
-        again = ["jsem-pyg", info_name, *(word for word in args if word not in _NOT_AGAIN)]
-        context = super().make_context(info_name, args, *parent, **extra)
-        context.obj = again
-        return context
+    name = "number or auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        return "auto" if value == "auto" else click.IntRange(min=1).convert(value, param, ctx)
+
+
+class _ColumnType(click.ParamType):
+    """NAME=TYPE: what a column is taken for."""
+
+    name = "NAME=TYPE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        name, _, kind = str(value).rpartition("=")
+        if not name or kind not in _TYPES:
+            self.fail(f"expected NAME=TYPE, with one of {', '.join(_TYPES)} (got {value!r}).")
+        return name, kind
+
+
+_READING = {
+    "delimiter": click.option(
+        "--delimiter",
+        help="Of a CSV file; guessed from its header. With it a .txt file is read as a table.",
+    ),
+    "header": click.option(
+        "--header",
+        type=click.IntRange(0, 1),
+        default=1,
+        help="0: the first line of a CSV file is a row.",
+    ),
+    "comment": click.option("--comment", help="What begins a comment, such as '#'."),
+    "decimal": click.option("--decimal", help="Before decimals: ',' in 1,5.  [.]"),
+    "thousands": click.option("--thousands", help="Between thousands: ',' in 1,000.  [none]"),
+    "encoding": click.option("--encoding", help="Of a text file; UTF-8 or by its mark."),
+}
+
+
+def _reading_options(command: Callable) -> Callable:
+    """Add the options for reading a file."""
+    for option in reversed(_READING.values()):
+        command = option(command)
+    return command
+
+
+def _pop_reading(options: dict[str, Any]) -> Any:
+    """Take the options for reading a file out of the others."""
+    from .._table_files import Reading
+
+    return Reading(**{name: options.pop(name) for name in _READING})
+
+
+def _default_cache() -> Path:
+    """Return the folder of embeddings: $JSEM_PYG_CACHE, or one where caches belong."""
+    if folder := os.environ.get("JSEM_PYG_CACHE"):
+        return Path(folder).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "jsem_pyg" / "embeddings"
+
+
+_cache_option = click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=_default_cache,
+    show_default="$JSEM_PYG_CACHE or ~/.cache/jsem_pyg/embeddings",
+    help="Where embeddings are kept for the next time.",
+)
+_verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more.")
 
 
 @click.group(
@@ -71,28 +128,17 @@ Examples:
 """
 
 
-@main.command("map", cls=_Noted, epilog=_EXAMPLES)
-@click.argument("file", type=FILE)
+@main.command("map", epilog=_EXAMPLES)
+@click.argument("file", type=_FILE)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    help="Folder to write to.  [default: FILE without its suffix, and -map, here]",
+    type=_PATH,
+    help="Folder to write to.  [default: FILE-map, no suffix]",
 )
+@click.option("-c", "--column", "columns", multiple=True, help="Column to cluster.  [guessed]")
 @click.option(
-    "-c",
-    "--column",
-    "columns",
-    multiple=True,
-    help="Column to cluster: text (several are joined), numbers, dates and categories, or "
-    "vectors.  [guessed]",
-)
-@click.option(
-    "--type",
-    "types",
-    type=ColumnType(),
-    multiple=True,
-    help="What a column is taken for: number, date, category or text.  [seen in its cells]",
+    "--type", "types", type=_ColumnType(), multiple=True, help="What a column is taken for."
 )
 @click.option(
     "--missing",
@@ -101,14 +147,13 @@ Examples:
     help="Rows that lack a number are left out, or get the median of its column.",
 )
 @click.option("--labels", help="Column to compare with; it takes no part in the clustering.")
-@click.option("-k", "--clusters", type=Count(), default="auto", help="How many.")
+@click.option("-k", "--clusters", type=_Count(), default="auto", help="How many.")
 @click.option("--neighbors", type=click.IntRange(min=1), default=15, help="Of each row.")
 @click.option(
     "--metric",
     type=click.Choice(["auto", "cosine", "l2"]),
     default="auto",
-    help="What makes rows neighbours: a small angle, or a small distance, as for columns of "
-    "numbers.",
+    help="What makes rows neighbours: a small angle, or a small distance, as in tables.",
 )
 @click.option(
     "--scale",
@@ -122,38 +167,24 @@ Examples:
     "comes along and needs no network]",
 )
 @click.option(
-    "--words",
-    type=click.FloatRange(min=0),
-    callback=check_finite,
-    default=0.5,
-    help="Weight of the words of documents beside their embeddings; 0 leaves them out.",
+    "--words", type=click.FloatRange(min=0), default=0.5, help="Weight of words; 0 leaves them out."
 )
 @click.option(
     "--layout",
-    type=click.Choice(LAYOUTS),
-    default=LAYOUTS[0],
-    help="How the map is laid out: auto is t-SNE for few points, UMAP for many; none leaves it "
-    "out.",
+    type=click.Choice(list(_NEEDS)),
+    default="auto",
+    help="Of the map: auto is t-SNE for few points, UMAP for many; none leaves it out.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Of what is drawn at random; the same seed gives the same map.",
-)
-@click.option("--resume", is_flag=True, help="Go on with what was begun in the folder.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of what is drawn at random.")
 @click.option("--overwrite", is_flag=True, help="Replace the map that is in the folder.")
-@reading_options
-@cache_option
-@verbose_option
-@click.pass_context
+@_reading_options
+@_cache_option
+@_verbose_option
 def map_command(
-    context: click.Context,
     file: Path,
     output: Path | None,
     model: str | None,
     types: tuple[tuple[str, str], ...],
-    resume: bool,
     overwrite: bool,
     cache: Path,
     verbose: bool,
@@ -164,42 +195,36 @@ def map_command(
     FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
     the columns are guessed and shown; --column sets them), or vectors (.npy, .npz). The folder
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
-    estimator. Rows that lack something are in no cluster; left_out.csv lists them.
+    estimator. Rows that lack something are in no cluster. A run that was
+    stopped is begun again by the same command; documents that were embedded are not embedded again.
     """
     import_optional("pandas", "`jsem-pyg map`")
+    for module in _NEEDS[options["layout"]]:
+        if find_spec(module) is None:
+            raise ImportError(
+                f"Drawing map.html needs the package that has the module '{module}'. To install "
+                'it: pip install "jsem_pyg[command]"; to do without the map: --layout none'
+            )
+    from ..datasets.embedder import Embedder
     from .folder import MapFolder
-    from .source import MapSettings, read_source
+    from .make_map import make_map
+    from .result import MapSettings
 
-    if resume and overwrite:
-        raise click.UsageError("Expected --resume or --overwrite, not both.")
     folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
-    steps, layout = Steps(), options["layout"]
-    with steps.listening(verbose):
-        check_drawable(layout)
-        folder.check_free(resume, overwrite)
-        reading = pop_reading(options)
-        settings = MapSettings(file, reading, context.obj, types=dict(types), **options)
-        source = read_source(settings, steps)
-        from ..datasets.embedder import Embedder  # and torch, which takes its time
-        from .make_map import make_map
-
-        with sole_writer("--output", folder.path):
-            folder.check_free(resume, overwrite)
-            make_map(source, settings, folder, Embedder(model, cache), resume, steps)
-    shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
-    click.echo(f"Done: see {shown}.")
+    command = shlex.join(["jsem-pyg", *sys.argv[1:]])
+    settings = MapSettings(file, _pop_reading(options), command, types=dict(types), **options)
+    folder.check_free(overwrite)
+    steps = Steps()
+    with steps.listening(verbose), sole_writer("--output", folder.path):
+        make_map(settings, folder, Embedder(model, cache), steps)
+    shown = folder.map if folder.map.exists() else folder.clusters
+    click.echo(f"Done: see {shown} and {folder.report}.")
 
 
 @main.command("predict")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("file", type=FILE)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    default="-",
-    help="CSV file to write; the standard output otherwise.",
-)
+@click.argument("file", type=_FILE)
+@click.option("-o", "--output", type=_PATH, help="CSV file to write.  [default: standard output]")
 @click.option(
     "-c",
     "--column",
@@ -207,13 +232,13 @@ def map_command(
     multiple=True,
     help="Where FILE calls it otherwise; as many as the map has, in its order.",
 )
-@reading_options
-@cache_option
-@verbose_option
+@_reading_options
+@_cache_option
+@_verbose_option
 def predict_command(
     folder: Path,
     file: Path,
-    output: str,
+    output: Path | None,
     columns: tuple[str, ...],
     cache: Path,
     verbose: bool,
@@ -225,27 +250,26 @@ def predict_command(
     in FOLDER is executed.
     """
     import_optional("pandas", "`jsem-pyg predict`")
-    if output != "-":
-        check_writable("--output", Path(output))
+    if output is not None:
+        check_writable("--output", output)
     from .folder import MapFolder
     from .predict import assign
-    from .result import as_csv, write_csv
+    from .result import as_csv
 
     steps = Steps()
     with steps.listening(verbose):
-        table = assign(MapFolder(folder), file, pop_reading(options), columns, cache, steps)
-    if output == "-":
+        table = assign(MapFolder(folder), file, _pop_reading(options), columns, cache, steps)
+    if output is None:
         click.echo(as_csv(table), nl=False)
         return
-    write_csv(Path(output), table)
+    write_whole(output, as_csv(table))
     steps.say(f"Wrote {counted(len(table), 'row')} to {output}.")
 
 
 @main.command("info")
-@cache_option
-def info_command(cache: Path) -> None:
+def info_command() -> None:
     """Print versions, and which backends run here, or why they do not."""
     from .info import describe
 
-    for line in describe(cache):
+    for line in describe():
         click.echo(line)

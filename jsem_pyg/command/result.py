@@ -1,15 +1,17 @@
-"""Collect the result of a run, and make its table with a row for each row of the file."""
+"""Hold the settings and the result of a run, compare it with labels, and make its table."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._files import write_whole
+from .._table_files import Reading
+from ..evaluation import clustering_scores, partition_scores
 from .columns import holds_lists
 from .content import Content, Labels
-from .scores import Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +20,34 @@ if TYPE_CHECKING:
     from ..estimators.cluster_tree import ClusterLevel
 
 _NO_CLUSTER = -1  # of rows that are left out
+_SEEDS = 3  # of k-means
+
+
+@dataclass(frozen=True)
+class MapSettings:
+    """Holds the file and the options of `jsem-pyg map`."""
+
+    file: Path
+    reading: Reading
+    command: str  # what was typed
+    columns: Sequence[str]
+    types: Mapping[str, str]
+    labels: str | None
+    missing: str
+    clusters: int | str
+    neighbors: int
+    metric: str
+    scale: str
+    words: float
+    layout: str
+    seed: int
+
+
+class Scores(NamedTuple):
+    """Says how well clusters agree with labels, over the rows that have one."""
+
+    methods: dict[str, dict[str, Any]]  # by method and score; of k-means with their spread
+    labelled: int  # rows
 
 
 class MapResult(NamedTuple):
@@ -28,7 +58,6 @@ class MapResult(NamedTuple):
     clusterer: "DiffusionClusterer"
     level_names: list[list[str]]  # of the clusters of each level, the one that is taken first
     labels: Labels | None
-    scores: Scores | None
     file: "pd.DataFrame"  # the table that was read
 
     @property
@@ -52,10 +81,6 @@ class MapResult(NamedTuple):
         clusters = self.row_clusters
         return np.bincount(clusters[clusters >= 0], minlength=len(self.names))
 
-    def table(self) -> "pd.DataFrame":
-        """Make the table of the N rows."""
-        return assignments(self.content, self.clusterer.probabilities_, self.names, self.file)
-
     def typical(self, cluster: int, count: int) -> list[str]:
         """List the documents that lie nearest to the middle of a cluster."""
         if self.content.texts is None:
@@ -65,6 +90,28 @@ class MapResult(NamedTuple):
         nearest = members[np.argsort(((x - x.mean(0)) ** 2).sum(1), kind="stable")]
         texts = (self.content.texts[point] for point in nearest)
         return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
+
+    def score(self) -> Scores | None:
+        """Compare with the labels, beside k-means; None if too few rows have one."""
+        if self.labels is None:
+            return None
+        count = len(self.names)
+        scored = (self.row_clusters >= 0) & (self.labels.codes >= 0)
+        if scored.sum() < max(count, 2):
+            return None
+        clusters, y = self.row_clusters[scored], self.labels.codes[scored]
+        x, by_angle = self.x[self.content.point[scored]], self.clusterer.metric_ == "cosine"
+        ours = partition_scores(clusters, y)
+        theirs = clustering_scores(x, y, count, seeds=_SEEDS, normalize=by_angle)
+        methods: dict[str, dict[str, Any]] = {
+            "these clusters": {"ARI": ours.ari, "NMI": ours.nmi, "accuracy": ours.acc},
+            f"k-means with as many, {_SEEDS} seeds": {
+                "ARI": (theirs.ari, theirs.ari_std),
+                "NMI": (theirs.nmi, theirs.nmi_std),
+                "accuracy": (theirs.acc, theirs.acc_std),
+            },
+        }
+        return Scores(methods, len(y))
 
 
 def assignments(
@@ -98,13 +145,7 @@ def assignments(
     return table
 
 
-def write_csv(path: Path, table: "pd.DataFrame") -> None:
-    """Write the table as a CSV file."""
-    text = as_csv(table)
-    write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
-
-
-def as_csv(table: "pd.DataFrame") -> str:
-    """Write the table as a text in CSV."""
+def as_csv(table: "pd.DataFrame") -> bytes:
+    """Write the table as a text in CSV, in UTF-8."""
     text: str = table.to_csv(index=False, lineterminator="\n")
-    return text
+    return text.encode("utf-8", "replace")

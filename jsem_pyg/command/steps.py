@@ -1,4 +1,4 @@
-"""Say what a run does: a line for each step on the standard error, and a bar while it lasts."""
+"""Say what a run does, on the standard error."""
 
 import logging
 from collections.abc import Callable, Iterator

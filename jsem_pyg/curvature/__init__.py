@@ -5,8 +5,7 @@ clusters from edges inside; :func:`jaccard_overlap` is the share of neighbours t
 common. :func:`robust_standardize` brings them to a common scale.
 """
 
-from .edge_geometry import jaccard_overlap
-from .forman_ricci import forman_curvature
+from .forman_ricci import forman_curvature, jaccard_overlap
 from .standardize import robust_standardize
 
 __all__ = [

@@ -1,12 +1,17 @@
-"""Forman-Ricci curvature of the edges of an undirected graph, in three forms."""
+"""Forman-Ricci curvature of the edges of an undirected graph, in three forms, and overlap."""
 
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_edge_vector, check_weight_range
+from .._checks import (
+    check_choice,
+    check_edge_index_shape,
+    check_edge_vector,
+    check_weight_range,
+)
 from ..graph import GraphStructure
+from ..graph.read_structure import read_structure
 from ..kernels.triangles import forman, square_counts, triangle_counts
-from .simple_graph import simple_graph
 
 METHODS = ("augmented", "1d", "balanced")
 
@@ -52,10 +57,6 @@ def forman_curvature(
         [E] the curvature of each column, the same in both directions, in the type of `edge_weight`
         (torch's default type without it), on the device of `edge_index`.
 
-    Raises:
-        ValueError: if the graph is directed or has self-loops or repeated edges, if weights are
-            not positive or not symmetric, or if their curvature is out of the range of their type.
-
     Source: Forman 2003, "Bochner's method for cell complexes"; Samal et al. 2018, "Comparative
     analysis of two discretizations of Ricci curvature for complex networks", equations 7 and 8;
     Topping et al. 2022, "Understanding over-squashing and bottlenecks on graphs via curvature",
@@ -69,7 +70,7 @@ def forman_curvature(
         tensor([3., 3., 2., 2., 2., 2., 0., 0.])
     """
     check_choice("method", method, METHODS)
-    graph = simple_graph(edge_index, num_nodes)
+    graph = _simple_graph(edge_index, num_nodes)
     dtype = torch.get_default_dtype()
     if edge_weight is not None:
         check_edge_vector("edge_weight", edge_weight, graph.num_edges)
@@ -126,3 +127,52 @@ def _balanced(graph: GraphStructure) -> Tensor:
     curvature = 2 / low + 2 / high - 2 + 2 * triangles / high + triangles / low
     curvature += squares / (degeneracy.clamp(min=1) * high)
     return curvature.masked_fill(low == 1, 0.0)
+
+
+def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None = None) -> Tensor:
+    r"""Compute the Jaccard overlap of the neighbours of every edge's two ends.
+
+    .. math::
+        J_{ij} = \frac{|N(i) \cap N(j)|}{|N(i) \cup N(j)|}
+
+    A bridge has no common neighbours, J = 0; between twins in a clique of n nodes it is
+    (n - 2) / n, since i and j are neighbours of each other, but not of themselves.
+
+    Args:
+        edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
+            twice.
+        num_nodes: N; the largest index + 1 if it is None.
+
+    Returns:
+        [E] numbers in [0, 1), of torch's default type, the same in both directions.
+
+    Source: Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11, 1912.
+
+    Example:
+        A triangle 0, 1, 2 with a tail 2 - 3.
+
+        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
+        >>> jaccard_overlap(edge_index)
+        tensor([0.3333, 0.3333, 0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000])
+    """
+    graph = _simple_graph(edge_index, num_nodes)
+    csr, degree = graph.csr, graph.csr.degree
+    common = triangle_counts(csr, graph.reverse)
+    union = degree[csr.row] + degree[csr.col] - common
+    return graph.to_edges(common.double() / union).to(torch.get_default_dtype())
+
+
+def _simple_graph(
+    edge_index: Tensor | GraphStructure, num_nodes: int | None = None
+) -> GraphStructure:
+    """Sort and check the edges of a simple, undirected graph, unless they are prepared."""
+    if not isinstance(edge_index, GraphStructure):
+        check_edge_index_shape(edge_index)  # the values of a sparse matrix would be lost
+    structure = read_structure(edge_index, num_nodes)
+    if structure.has_repeated_edges:
+        repeated = structure.num_edges - structure.num_slots
+        raise ValueError(
+            f"Expected 'edge_index' without repeated edges (got {repeated}). To fix this, call "
+            "torch_geometric.utils.coalesce(edge_index, edge_weight)."
+        )
+    return structure

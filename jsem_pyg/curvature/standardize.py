@@ -26,9 +26,6 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
     Returns:
         [E] of the same type, a pure number.
 
-    Raises:
-        ValueError: if `values` holds NaN or infinite values, or the groups do not fit.
-
     Source: Iglewicz and Hoaglin, "How to detect and handle outliers", 1993, section 3.3.
 
     Example:

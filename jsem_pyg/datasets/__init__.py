@@ -4,8 +4,8 @@
 Documents are embedded by ``embed_texts``; ``WordFeatures`` adds their words.
 """
 
-from .digits import DigitsDataset
 from .embedding_dataset import EmbeddingDataset
+from .points import DigitsDataset
 from .text import embed_texts
 from .word_features import WordFeatures
 

@@ -1,7 +1,6 @@
 """Embed documents block by block, and keep the blocks in a folder.
 
-A block is known by its documents and the model alone: a file of another name, a column that holds
-the same, rows that are appended and a run that was killed all find what is there.
+A block is known by its documents and the model alone, so a run that was killed finds what is there.
 """
 
 import hashlib
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .._files import check_writable
+from .._files import as_path, check_writable
 from .._tensor_file import load_tree, save_tree
-from .text import check_model, encode, load_encoder, model_fingerprint
+from .text import encode, load_encoder, model_fingerprint
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -36,7 +35,8 @@ class Embedder:
     def __init__(self, model: str | os.PathLike[str] | None, cache: Path) -> None:
         self.model = model
         self.cache = cache
-        check_model(model)
+        if model is not None:
+            as_path("model", model)
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
         """Embed P documents: [P, D] float32; `advance` gets the number of documents just done."""
@@ -51,16 +51,14 @@ class Embedder:
         key = self._key(texts)
         path = self.cache / f"{key}.safetensors"
         try:
-            tree = load_tree(path, _KIND)
-            if tree["key"] == key:
-                return tree["x"]
-            logger.warning("Expected '%s' to hold this block. Embedding it anew.", path)
+            x: Tensor = load_tree(path, f"{_KIND} {key}")
+            return x
         except FileNotFoundError:
             check_writable("cache", path)
         except ValueError as error:
             logger.warning("%s Embedding it anew.", error)
         x = encode(self._encoder, texts)
-        save_tree(path, _KIND, "x", {"x": x, "key": key})
+        save_tree(path, f"{_KIND} {key}", "x", x)
         return x
 
     def _key(self, texts: list[str]) -> str:

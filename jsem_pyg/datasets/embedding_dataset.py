@@ -1,18 +1,23 @@
 """Read points of your own: embeddings, or documents to be embedded."""
 
+import logging
 import os
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .._checks import check_nonnegative
 from .._files import as_path
 from .._progress import progress_bar
-from .._table_files import suffix_of
-from .base import PointsDataset
-from .documents import read_documents
+from .._table_files import as_text, read_rows, suffix_of
 from .embedder import Embedder
-from .points import labelled_points, read_arrays
+from .points import PointsDataset, labelled_points, read_arrays
 from .word_features import WordFeatures
+
+logger = logging.getLogger(__name__)
 
 
 class EmbeddingDataset(PointsDataset):
@@ -38,11 +43,6 @@ class EmbeddingDataset(PointsDataset):
             default, leaves them out.
         transform: applied to the data at every access.
         pre_transform: applied once, when the data set is made.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file does not hold what its extension promises, or has no use for an
-            argument.
 
     Example:
         >>> import tempfile
@@ -77,8 +77,7 @@ class EmbeddingDataset(PointsDataset):
         if suffix_of(source) in (".npy", ".npz"):
             if model is not None or words:
                 raise ValueError(
-                    f"Expected no 'model' and no 'words' with the arrays of '{source.name}', which "
-                    f"are points already (got {model!r} and {words!r})."
+                    f"Expected no 'model' and no 'words' with arrays (got {model!r} and {words!r})."
                 )
             arrays: tuple[Any, ...] = read_arrays(source)
         else:
@@ -93,3 +92,47 @@ class EmbeddingDataset(PointsDataset):
         except (TypeError, ValueError) as error:
             raise type(error)(f"In '{source}': {error}") from error
         super().__init__(root, points, transform, pre_transform)
+
+
+class Documents(NamedTuple):
+    """Texts, and their labels if they have some."""
+
+    texts: list[str]  # N documents
+    labels: np.ndarray | None  # [N] integers or class names
+
+
+def read_documents(
+    path: Path, text_columns: str | Sequence[str] = "text", label_column: str | None = None
+) -> Documents:
+    """Read one document a line of a text file, or one a row of a table with a header.
+
+    Columns of text are joined by a space; labels are in the column ``label`` by default.
+    """
+    names = [text_columns] if isinstance(text_columns, str) else list(text_columns)
+    table = read_rows(path, strings=[*names, label_column or "label"])
+    columns = list(table.columns)
+    if label_column is None and "label" in columns:
+        label_column = "label"
+    wanted = [*names, *([] if label_column is None else [label_column])]
+    if missing := [name for name in wanted if name not in columns]:
+        raise ValueError(
+            f"Expected 'text_columns' and 'label_column' to name columns (got {missing}; it has "
+            f"{columns})."
+        )
+    if table.empty:
+        raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
+    logger.info("%s: documents from %s, labels from %s.", path, names, label_column)
+    cells = zip(*(as_text(table[name]) for name in names), strict=True)
+    texts = [" ".join(row) for row in cells]
+    if empty := sum(not text.strip() for text in texts):
+        logger.warning("%s: %d of %d documents are empty; kept.", path, empty, len(texts))
+    if label_column is None:
+        return Documents(texts, None)
+    labels = as_text(table[label_column])
+    if empty := labels.count(""):
+        raise ValueError(
+            f"Expected a label in every row of '{path}' (got {empty} of {len(labels)} empty)."
+        )
+    # "01" is a name, and not the class 1.
+    are_numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in labels)
+    return Documents(texts, np.array(labels).astype(np.int64 if are_numbers else np.str_))

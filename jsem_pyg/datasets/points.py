@@ -1,14 +1,17 @@
-"""Read ``.npy`` and ``.npz`` files of embeddings, and check points and labels."""
+"""The base of the data sets: points with labels, checked, perhaps read from a file of arrays."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data, InMemoryDataset
 
 from .._checks import check_finite, check_labels, check_points, tensor_of
+from .._files import as_path
 from .._table_files import CLASS_NAMES, LABELS, POINTS, open_arrays
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
@@ -21,6 +24,62 @@ class LabelledPoints(NamedTuple):
     x: Tensor  # [N, D] float32
     y: Tensor | None  # [N] int64, indices into classes
     classes: list[str]  # the name of each class; empty without labels
+
+
+class PointsDataset(InMemoryDataset):
+    """Holds points with labels.
+
+    Args:
+        root: folder of the data set.
+        points: what it holds.
+        transform: applied to the data at every access.
+        pre_transform: applied once, when the data set is made; the result is not kept in `root`.
+
+    Attributes:
+        classes: the name of each class, by label; empty if there are no labels.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        points: LabelledPoints,
+        transform: Callable | None = None,
+        pre_transform: Callable | None = None,
+    ) -> None:
+        super().__init__(str(as_path("root", root)), transform, pre_transform)
+        data = Data(x=points.x) if points.y is None else Data(x=points.x, y=points.y)
+        self.data = data if pre_transform is None else pre_transform(data)
+        self.classes = points.classes
+
+
+class DigitsDataset(PointsDataset):
+    """Loads 1,797 handwritten digits of 8 x 8 pixels: x [1797, 64] in [0, 1], y [1797], 10 classes.
+
+    They come with scikit-learn, so nothing is downloaded (test set of the UCI repository's
+    "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak 1998).
+
+    Args:
+        root: a folder, as PyG's data sets have one; nothing is written to it.
+        transform: applied to the data at every access.
+        pre_transform: applied once, when the data set is made.
+
+    Example:
+        >>> DigitsDataset("digits")[0]
+        Data(x=[1797, 64], y=[1797])
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable | None = None,
+        pre_transform: Callable | None = None,
+    ) -> None:
+        # Imported here: scikit-learn takes as long as all of this package.
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()  # of 17 grey levels
+        points = labelled_points(digits.data / 16, digits.target, digits.target_names.astype(str))
+        super().__init__(root, points, transform, pre_transform)
 
 
 def labelled_points(
@@ -80,8 +139,7 @@ def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[st
     classes = [str(name) for name in (range(high + 1) if names is None else names)]
     if len(set(classes)) < len(classes):
         raise ValueError(
-            "Expected the names of classes to differ, one for each class (got "
-            f"{len(classes)} names, of which {len(set(classes))} differ). To fix this, leave out "
-            f"{' or '.join(CLASS_NAMES)} if it holds the class of each row."
+            f"Expected {' or '.join(CLASS_NAMES)} to name each class once (got {len(classes)} "
+            f"names, of which {len(set(classes))} differ)."
         )
     return classes

@@ -43,32 +43,23 @@ def embed_texts(
     Returns:
         [N, D] embeddings, float32, on the CPU.
 
-    Raises:
-        ImportError: if the packages of the extra ``text`` are not installed.
-
     Example:
         >>> embed_texts(["a cat", "a kitten", "a tax form"]).shape  # doctest: +SKIP
         torch.Size([3, 384])
     """
     texts = check_texts(texts)
-    check_model(model)
     check_positive_int("batch_size", batch_size)
     return encode(load_encoder(model, device), texts, batch_size, progress)
 
 
 def check_texts(texts: Any) -> list[str]:
     """Return a list of the documents, or raise an error unless these are strings, at least one."""
-    if isinstance(texts, str):
-        raise TypeError("Expected 'texts' to be a sequence of strings (got a single string).")
-    texts = list(texts)
-    if not texts:
-        raise ValueError("Expected 'texts' to hold at least one document (got none).")
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"Expected 'texts' to hold strings only (got {type(text).__name__} at index {i})."
-            )
-    return texts
+    found = [] if isinstance(texts, str) else list(texts)
+    others = [type(text).__name__ for text in found if not isinstance(text, str)]
+    if others or not found:
+        got = others[0] if others else type(texts).__name__
+        raise TypeError(f"Expected 'texts' to be a list of strings, not empty (got {got}).")
+    return found
 
 
 def check_installed(model: str | os.PathLike[str] | None) -> None:
@@ -87,6 +78,7 @@ def load_encoder(
     model: str | os.PathLike[str] | None = None, device: str | torch.device | None = None
 ) -> "SentenceTransformer":
     """Load what embeds texts, see :func:`embed_texts`; this takes seconds."""
+    model = None if model is None else as_path("model", model)
     check_installed(model)
     # Imported here: it takes seconds, and only those who embed text need it.
     from sentence_transformers import SentenceTransformer
@@ -105,12 +97,6 @@ def encode(
     # Through numpy: tensors made in the encoder's inference mode could never enter autograd.
     embeddings = encoder.encode(texts, batch_size=batch_size, show_progress_bar=progress)
     return torch.from_numpy(embeddings).float()
-
-
-def check_model(model: Any) -> None:
-    """Raise a TypeError unless `model` is a name, a folder or None."""
-    if model is not None:
-        as_path("model", model)
 
 
 def model_fingerprint(model: str | os.PathLike[str] | None) -> object:

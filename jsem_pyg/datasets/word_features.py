@@ -64,14 +64,7 @@ class WordFeatures:
         return self
 
     def transform(self, texts: Sequence[str]) -> Tensor:
-        """Compute the word features of M documents.
-
-        Returns:
-            [M, d] float32, d <= `dim`, rows of length one; zeros if no word is known.
-
-        Raises:
-            RuntimeError: if nothing was fitted.
-        """
+        """Compute the word features [M, d], d <= `dim`, rows of length one or zero."""
         texts, state = check_texts(texts), self.state()
         if not state["words"]:
             return torch.zeros(len(texts), 0)
@@ -81,20 +74,9 @@ class WordFeatures:
         return F.normalize(torch.from_numpy(reduced).float())
 
     def beside(self, x: Tensor, texts: Sequence[str]) -> Tensor:
-        """Append the word features of documents to their embeddings.
-
-        Args:
-            x: [M, D] embeddings of the documents.
-            texts: the M documents.
-
-        Returns:
-            [M, D + d] float32, rows of length one, on the device of `x`.
-        """
+        """Append the features of documents to embeddings: [M, D + d], rows of length one."""
         if x.dim() != 2 or len(x) != len(texts):
-            raise ValueError(
-                f"Expected 'x' to have a row for each of {len(texts)} texts (got shape "
-                f"{list(x.shape)})."
-            )
+            raise ValueError(f"Expected 'x' to have {len(texts)} rows (got {list(x.shape)}).")
         embedding = unit_rows(x.float())
         if self.weight == 0:
             return embedding
@@ -111,10 +93,6 @@ class WordFeatures:
         """Restore what `state()` of a fitted object returned."""
         self._state = state
         return self
-
-    def __repr__(self) -> str:
-        """Show the arguments."""
-        return f"{type(self).__name__}(weight={self.weight:g}, dim={self.dim})"
 
 
 def _vectorizer(**options: Any) -> Any:

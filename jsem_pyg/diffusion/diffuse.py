@@ -36,10 +36,6 @@ def diffuse(
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales or several filters.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the sizes do not fit, or a number is out of its range.
-
     Example:
         >>> import torch
         >>> from jsem_pyg.operators import Operator

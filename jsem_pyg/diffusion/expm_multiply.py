@@ -54,11 +54,6 @@ def expm_multiply(
     Returns:
         A tensor or array like `x`.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if A is not square and symmetric, a value is not finite, sizes do not fit, t is
-            too long, or the result would overflow.
-
     Example:
         >>> A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
         >>> expm_multiply(A, torch.tensor([1.0, 0.0]))  # cosh 1, sinh 1

@@ -36,9 +36,6 @@ def cosine_coefficients(
 
     With degree None, the fewest that leave an error of `bound`, relative to the largest value, also
     of the derivatives in numbers that are `learned`.
-
-    Raises:
-        ValueError: if values are NaN or infinite, or no series of 65,536 terms is precise enough.
     """
     count = _FEWEST if degree is None else max(_FEWEST, 2 ** (degree + 1).bit_length())
     while True:

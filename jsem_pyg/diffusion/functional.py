@@ -9,7 +9,6 @@ from .._checks import as_argument, check_float, check_labels, check_node_index
 from .._precision import compute_dtype
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager, is_transformed
 from .evolve import evolve
 from .heat import heat_operator
@@ -20,7 +19,6 @@ from .times import Times, check_signal, read_times, shape_times, squeeze_scales
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
-@lists_backends(CHEBYSHEV)
 def heat_diffusion(
     x: Tensor,
     edge_index: Any,
@@ -69,8 +67,9 @@ def heat_diffusion(
         normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
             \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
             :math:`\mathbf{D} - \mathbf{W}`.
-        backend: {backends}. Memory is bounded, whatever the degree, with "torch", "numba" and
-            "triton".
+        backend: "numba" (CPU), "triton" (CUDA), "torch" (CSR products on both), "torch_sparse"
+            (likewise, the extra), "reference" (plain torch on any device), or "auto", the first of
+            these that can run. Memory is bounded, whatever the degree, with the first three.
         node_mass: [N] positive masses M of the nodes, such as the areas of a mesh's vertices, for
             :math:`\mathbf{L} = \mathbf{M}^{-1} (\mathbf{D} - \mathbf{W})`, with
             ``normalization=None``; differentiable. None: ones.
@@ -79,9 +78,6 @@ def heat_diffusion(
         A tensor like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the graph is directed or out of range, has self-loops or negative weights, if
-            a value is NaN or infinite, if shapes do not fit, or if the backend cannot run.
         NotImplementedError: if the backend lacks a second derivative or a transform; it names the
             one that has them.
 
@@ -160,11 +156,6 @@ def heat_kernel_columns(
     Returns:
         [N, M], or [S, N, M] if `t` has scales, in the type of `edge_weight` (torch's default type
         without it).
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `nodes` leave the range (a RuntimeError in compiled code), or
-            :func:`heat_diffusion` refuses the graph.
 
     Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
     2006.

@@ -36,10 +36,6 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     Returns:
         `[K + 1, *t.shape]` in float64, on the device of `t`.
 
-    Raises:
-        TypeError: if `t` is not a floating-point tensor, or `degree` no integer.
-        ValueError: if a time is negative, NaN or infinite, or `degree` negative.
-
     Example:
         >>> heat_coefficients(torch.tensor(0.0), degree=2)
         tensor([1., 0., 0.], dtype=torch.float64)
@@ -72,29 +68,23 @@ def sample_count(degree: int, longest: float) -> int:
     return -(-needed // 16) * 16  # in steps, so that learned times find the same table
 
 
+def device_table(degree: int, longest: float, device: torch.device) -> tuple[Tensor, ...]:
+    """Return 1 - s [M, 1] at samples s, cosines [K + 1, M] that sum them to c_k, e_0 [K + 1, 1].
+
+    It is kept for times up to `longest`, so that a GPU need not wait for a copy.
+    """
+    return _cosine_table(degree, sample_count(degree, longest), device)
+
+
 @lru_cache(maxsize=16)
-def cosine_table(degree: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return 1 - s [M, 1] at the samples s, and the cosines [K + 1, M] that sum them to c_k."""
+@lasting
+def _cosine_table(degree: int, count: int, device: torch.device) -> tuple[Tensor, ...]:
     odd = 2 * np.arange(count) + 1
     rate = 2 * np.sin(odd * (np.pi / (4 * count))) ** 2
     turns = np.arange(degree + 1)[:, None] * odd % (4 * count)
     cosines = np.cos(turns * (np.pi / (2 * count))) * (2 / count)
     cosines[0] /= 2
-    return rate[:, None], cosines
-
-
-def device_table(degree: int, longest: float, device: torch.device) -> tuple[Tensor, ...]:
-    """Return the table for times up to `longest` on a device, and the unit vector e_0 [K + 1, 1].
-
-    It is kept, so that a GPU need not wait for a copy.
-    """
-    return _as_tensors(degree, sample_count(degree, longest), device)
-
-
-@lru_cache(maxsize=16)
-@lasting
-def _as_tensors(degree: int, count: int, device: torch.device) -> tuple[Tensor, ...]:
-    parts = *cosine_table(degree, count), np.eye(degree + 1, 1)
+    parts = rate[:, None], cosines, np.eye(degree + 1, 1)
     return tuple(torch.from_numpy(each).to(device) for each in parts)
 
 
@@ -107,10 +97,6 @@ def truncation_bound(t: float, degree: int) -> float:
     Args:
         t: the diffusion time, in [0, 1e4].
         degree: K >= 0.
-
-    Raises:
-        TypeError: if an argument is not a number.
-        ValueError: if it is out of its range.
     """
     _check_time(t)
     check_nonnegative_int("degree", degree)
@@ -124,10 +110,6 @@ def heat_degree(t: float, bound: float) -> int:
     Args:
         t: the largest diffusion time, in [0, 1e4].
         bound: the error allowed, relative to the norm of the signal.
-
-    Raises:
-        TypeError: if an argument is not a number.
-        ValueError: if it is out of its range.
 
     Example:
         >>> heat_degree(5.0, bound=1e-6)

@@ -52,11 +52,7 @@ class LearnedTimes:
         """Return what isolated nodes are multiplied by: nothing, as they keep their features."""
 
     def read_bound(self) -> float:
-        """Return the bound of the times that the device has found.
-
-        Raises:
-            ValueError: if a time is infinite, NaN or too long.
-        """
+        """Return the bound of the times that the device has found."""
         assert self._sent is not None
         longest = read_times(self._sent.read(), self.raw.size(-1)).longest
         check_reach(longest, 1.0)

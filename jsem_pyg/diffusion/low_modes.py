@@ -31,9 +31,9 @@ DENSE = 600  # nodes of a graph whose Laplacian is diagonalised as a table
 REORDERED = 20_000  # nodes of a graph that pays for an order in which neighbours lie close
 GAIN = 8.5  # log of the growth of the smoothest mode in one filter
 MOST_ROUNDS, MOST_TERMS = 40, 8_000
-EQUAL = 1e-8  # eigenvalues that are nearer, in units of the fastest rate, count as equal
 
 
+@torch.no_grad()
 @without_autocast
 def low_modes(
     edge_index: Any,
@@ -60,10 +60,6 @@ def low_modes(
     diagonalised on the result (Rayleigh and Ritz), and both are repeated until the residual is
     small enough. Small graphs are diagonalised as a table.
 
-    Differentiable once in `edge_weight`: eigenvalues wherever they are simple; modes wherever the
-    loss does not depend on the choice of a basis among equal eigenvalues, and :math:`\lambda_k`
-    is not :math:`\lambda_{k+1}`.
-
     Args:
         edge_index: the graph, in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
         k: the number of modes, those of eigenvalue zero included; at most N.
@@ -77,15 +73,11 @@ def low_modes(
         seed: of the random signals.
 
     Returns:
-        The eigenvalues [k], ascending, and the modes [N, k], in the type of `edge_weight` (torch's
-        default type without it). The columns are orthonormal; for "rw" they are :math:`(\bar{d} /
-        d_i)^{1/2}` times those of "sym", with the mean degree :math:`\bar{d}`. The largest entry
-        of each is positive. A residual above `tol` is logged as a warning.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if k is larger than N, or :func:`~jsem_pyg.diffusion.heat_diffusion` refuses
-            the graph.
+        The eigenvalues [k], ascending, and the modes [N, k], without gradients, in the type of
+        `edge_weight` (torch's default type without it). The columns are orthonormal; for "rw" they
+        are :math:`(\bar{d} / d_i)^{1/2}` times those of "sym", with the mean degree
+        :math:`\bar{d}`. The largest entry of each is positive. A residual above
+        `tol` is logged as a warning.
 
     Source: Zhou, Saad, Tiago and Chelikowsky, "Self-consistent-field calculations using
     Chebyshev-filtered subspace iteration", Journal of Computational Physics 219, 2006.
@@ -113,10 +105,7 @@ def low_modes(
         weight = torch.ones(structure.num_edges, dtype=torch.float64, device=structure.device)
     weight = weight.double()
     kind = None if normalization is None else "sym"
-    with torch.no_grad():
-        value, mode, following = _lowest(structure, weight, int(k), kind, tol, seed)
-    if weight.requires_grad:
-        value, mode = _FirstOrder.apply(weight, structure, kind, value, mode, following)
+    value, mode = _lowest(structure, weight, int(k), kind, tol, seed)
     if normalization == "rw":
         degree = structure.row_sums(structure.symmetric(structure.to_slots(weight)))
         joined = degree > 0
@@ -128,39 +117,40 @@ def low_modes(
 
 def _lowest(
     structure: GraphStructure, weight: Tensor, k: int, kind: str | None, tol: float, seed: int
-) -> tuple[Tensor, Tensor, float]:
-    """Return eigenvalues [k], modes [N, k], and about the eigenvalue that follows them."""
+) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues [k] and modes [N, k], whose largest entries are positive."""
     size = structure.num_nodes
     if size >= REORDERED and structure.device.type == "cpu":
         # Numbered so that neighbours lie close in memory.
         place = structure.csr.derived(bandwidth_order).place.long()
         moved = GraphStructure(place[torch.stack(structure.edges)], size)
-        value, mode, following = _eigenpairs(moved, weight, k, kind, tol, seed)
+        value, mode = _eigenpairs(moved, weight, k, kind, tol, seed)
         mode = mode[place]
     else:
-        value, mode, following = _eigenpairs(structure, weight, k, kind, tol, seed)
+        value, mode = _eigenpairs(structure, weight, k, kind, tol, seed)
     size_of = mode.abs()
     leading = (size_of >= 0.999 * size_of.amax(0)).byte().argmax(0, keepdim=True)
-    return value, mode * torch.where(mode.gather(0, leading) < 0, -1.0, 1.0), following
+    return value, mode * torch.where(mode.gather(0, leading) < 0, -1.0, 1.0)
 
 
 def _eigenpairs(
     structure: GraphStructure, weight: Tensor, k: int, kind: str | None, tol: float, seed: int
-) -> tuple[Tensor, Tensor, float]:
+) -> tuple[Tensor, Tensor]:
     rest = _Rest(structure, weight, kind)
     null = rest.modes(min(k, rest.count))
     wanted = k - rest.count
     if wanted <= 0:
-        return null.new_zeros(k), null, 0.0 if wanted < 0 else math.inf
+        return null.new_zeros(k), null
     width = wanted + max(16, wanted // 2)
+    operator = laplacian_operator(structure, weight, kind)
     if structure.num_nodes <= DENSE or width > (structure.num_nodes - rest.count) // 2:
-        value, mode = _diagonalize(structure, weight, kind, rest)
+        value, mode = _diagonalize(operator, rest, torch.eye(len(null)).to(null))
     else:
-        start = torch.randn(null.size(0), width, generator=seeded(seed), dtype=torch.float64)
-        value, mode = _iterate(structure, weight, kind, rest, start.to(null.device), wanted, tol)
-    following = float(value[wanted]) if len(value) > wanted else math.inf
+        narrow = laplacian_operator(structure, weight, kind, dtype=torch.float32)
+        start = torch.randn(len(null), width, generator=seeded(seed), dtype=torch.float64)
+        value, mode = _iterate(operator, narrow, rest, start.to(null), wanted, tol)
     value = torch.cat([value.new_zeros(rest.count), value[:wanted].clamp(min=0)])
-    return value, torch.cat([null, mode[:, :wanted]], 1), following
+    return value, torch.cat([null, mode[:, :wanted]], 1)
 
 
 class _Rest:
@@ -188,12 +178,8 @@ class _Rest:
         return self.still * (self.component.unsqueeze(1) == chosen)
 
 
-def _diagonalize(
-    structure: GraphStructure, weight: Tensor, kind: str | None, rest: _Rest
-) -> tuple[Tensor, Tensor]:
+def _diagonalize(operator: HeatOperator, rest: _Rest, identity: Tensor) -> tuple[Tensor, Tensor]:
     """Find all eigenpairs but the ones of eigenvalue zero that `rest` knows."""
-    operator = laplacian_operator(structure, weight, kind)
-    identity = torch.eye(structure.num_nodes, dtype=torch.float64, device=structure.device)
     above = 4 * operator.scaling.rate  # where those go
     table = operator.apply_laplacian(identity) + above * (identity - rest(identity))
     value, mode = torch.linalg.eigh((table + table.T) / 2)
@@ -201,17 +187,17 @@ def _diagonalize(
 
 
 def _iterate(
-    structure: GraphStructure,
-    weight: Tensor,
-    kind: str | None,
+    operator: HeatOperator,
+    narrow: HeatOperator,
     rest: _Rest,
     block: Tensor,
     wanted: int,
     tol: float,
 ) -> tuple[Tensor, Tensor]:
-    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
-    operator = laplacian_operator(structure, weight, kind)
-    narrow = laplacian_operator(structure, weight, kind, dtype=torch.float32)
+    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M].
+
+    The filter goes by `narrow`, the operator in float32.
+    """
     for _ in range(MOST_ROUNDS):
         value, block, residual = _ritz(rest(block), operator)
         worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())
@@ -270,75 +256,3 @@ def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor
     value, turn = torch.linalg.eigh((core + core.T) / 2)
     block = block @ turn
     return value, block, image @ turn - block * value
-
-
-class _FirstOrder(torch.autograd.Function):
-    r"""Differentiate eigenpairs once in the weights.
-
-    .. math::
-        d\lambda_j = \mathbf{v}_j^T \, d\mathbf{L} \, \mathbf{v}_j, \qquad
-        d\mathbf{v}_j = -(\mathbf{L} - \lambda_j)^{+} \, d\mathbf{L} \, \mathbf{v}_j
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        weight: Tensor,
-        structure: GraphStructure,
-        kind: str | None,
-        value: Tensor,
-        mode: Tensor,
-        following: float,
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(weight, value, mode)
-        ctx.structure, ctx.kind, ctx.following = structure, kind, following
-        return value.clone(), mode.clone()
-
-    @staticmethod
-    def backward(ctx: Any, of_value: Tensor, of_mode: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError(
-                "Expected a first derivative of low_modes, which has no second (got "
-                "create_graph=True)."
-            )
-        weight, value, mode = ctx.saved_tensors
-        with torch.enable_grad():
-            weight = weight.detach().requires_grad_()
-            operator = laplacian_operator(ctx.structure, weight, ctx.kind)
-            image = operator.apply_laplacian(mode)
-        of_image = mode * of_value
-        if of_mode.any():
-            of_image -= _solve(operator, value, mode, of_mode, ctx.following)
-        return torch.autograd.grad(image, weight, of_image) + (None,) * 5
-
-
-def _solve(
-    operator: HeatOperator, value: Tensor, mode: Tensor, right: Tensor, following: float
-) -> Tensor:
-    """Apply (L - lambda_j)^+ to columns [N, k]: by the modes, then by conjugate gradients."""
-    least = EQUAL * operator.scaling.rate
-    if not following - float(value[-1]) > least:
-        raise ValueError(
-            "Expected a gap after the eigenvalues whose modes have a gradient (got "
-            f"{float(value[-1]):.6g} for the last, {following:.6g} for the next). To fix this, "
-            "take another 'k', or a loss of the eigenvalues alone."
-        )
-    gap = value.unsqueeze(1) - value
-    found = mode @ ((mode.T @ right) / gap.masked_fill(gap.abs() <= least, math.inf))
-
-    def beyond(x: Tensor) -> Tensor:
-        return x - mode @ (mode.T @ x)
-
-    residual = direction = beyond(right)
-    size = residual.square().sum(0)
-    goal = 1e-20 * right.square().sum(0)
-    for _ in range(10 * MOST_TERMS):
-        if bool((size <= goal).all()):
-            return found
-        image = beyond(operator.apply_laplacian(direction) - value * direction)
-        step = torch.where(size > goal, size / (direction * image).sum(0), 0)
-        found, residual = found + step * direction, beyond(residual - step * image)
-        size, before = residual.square().sum(0), size
-        direction = residual + torch.where(before > goal, size / before, 0) * direction
-    _log.warning("the gradient of modes has not converged: their eigenvalues are too close.")
-    return found

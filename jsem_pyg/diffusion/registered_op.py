@@ -13,7 +13,7 @@ derivative needs. Backends that leave the derivative to autograd do evaluate twi
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -185,21 +185,6 @@ def _(grad: Tensor, needs: Sequence[bool], *rest: Any) -> list[Tensor]:
     return [each.new_empty(each.shape) for each, need in inputs if need]
 
 
-class _Gradient(torch.autograd.Function):
-    """Make a gradient depend on others in name only: torch would take its own for zero."""
-
-    @staticmethod
-    def forward(ctx: Any, gradient: Tensor, *others: Tensor | None) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(ctx: Any, _: Tensor) -> NoReturn:
-        raise NotImplementedError(
-            "Expected first derivatives of compiled code and exported programs (got a second one). "
-            "To fix this, call the layer or function itself, with backend='reference'."
-        )
-
-
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     x, t, edge_weight, conductance, _, row, col, *options, _ = inputs
     ctx.options = options
@@ -207,12 +192,15 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
 
 
 def _differentiate(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    if torch.is_grad_enabled():  # torch would take the derivative of the gradient for zero
+        raise NotImplementedError(
+            "Expected first derivatives of compiled code and exported programs (got "
+            "create_graph=True). To fix this, call the layer or function itself, with "
+            "backend='reference'."
+        )
     needs = list(ctx.needs_input_grad[:4])
     backward = torch.ops.jsem_pyg.heat_diffusion_backward
-    found = backward(grad, needs, *ctx.saved_tensors, *ctx.options)
-    if torch.is_grad_enabled():
-        found = [_Gradient.apply(each, grad, *ctx.saved_tensors) for each in found]
-    gradients = iter(found)
+    gradients = iter(backward(grad, needs, *ctx.saved_tensors, *ctx.options))
     return (*(next(gradients) if need else None for need in needs), *[None] * 9)
 
 

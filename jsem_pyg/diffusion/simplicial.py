@@ -40,11 +40,11 @@ def read_complex(
             f"has its own (got {type(triangles).__name__})."
         )
     structure.check_flow_shape(x)
-    reader.check_signal(structure, x, structure.check_flow)
+    reader.check_signal(structure, x)
     if edge_weight is not None:
-        check_edge_vector("edge_weight", edge_weight, structure.num_columns)
+        check_edge_vector("edge_weight", edge_weight, structure.num_edges)
         reader.check(structure, x, "edge_weight", edge_weight, structure.check_edge_weight)
-        edge_weight = structure.mean_of_columns(edge_weight)
+        edge_weight = structure.weight_of_edges(edge_weight)
     if triangle_weight is not None:
         structure.check_triangle_shape(triangle_weight)
         check = structure.check_triangle_weight

@@ -61,10 +61,6 @@ def sketch_nodes(
     Returns:
         [N, dim], without gradients, in the type of `edge_weight` (torch's default type without it).
 
-    Raises:
-        ValueError: if `dim` is no multiple of S, or :func:`~jsem_pyg.diffusion.heat_diffusion`
-            refuses the graph or a time.
-
     Source: Chen et al., "Fast and accurate network embeddings via very sparse random projection",
     CIKM 2019; signs of Achlioptas, "Database-friendly random projections", JCSS 66, 2003, eq. 2.
 

@@ -35,11 +35,7 @@ class Times(NamedTuple):
     def coefficients(
         self, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
     ) -> Tensor:
-        """Compute the coefficients [K + 1, S, 1 or D] of the series.
-
-        Raises:
-            ValueError: if the times are too long.
-        """
+        """Compute the coefficients [K + 1, S, 1 or D] of the series."""
         rate = operator.scaling.rate
         degree = series_degree(self.longest, operator.scaling, dtype, options)
         return coefficients_at(self.value * rate, degree, self.reach(rate))
@@ -51,11 +47,7 @@ class Times(NamedTuple):
 def series_degree(
     longest: float, scaling: Scaling, dtype: torch.dtype, options: HeatOptions
 ) -> int:
-    """Return the degree of a series for times, as given or as the tolerance needs.
-
-    Raises:
-        ValueError: if the times are too long.
-    """
+    """Return the degree of a series for times, as given or as the tolerance needs."""
     longest *= scaling.rate
     check_reach(longest, scaling.rate)
     degree = options.degree

@@ -82,23 +82,15 @@ class ClusterTree:
         if n_clusters > self.n_finest:
             raise ValueError(
                 f"Expected 'n_clusters' to be at most {self.n_finest}, which is the finest level "
-                f'(got {n_clusters}). To fix this, fit with n_clusters="auto" and a larger '
-                "max_clusters, or with the number itself."
+                f"(got {n_clusters}). To fix this, fit with a larger number."
             )
         labels = self._labels[min(count for count in self._labels if count >= n_clusters)]
         return _merge(labels, *self._graph, n_clusters)[0][labels]
 
     def linkage_of(self, labels: Any) -> np.ndarray:
-        """Merge any clustering of these points, such as the topics of BERTopic.
+        """Merge any clustering [N] of these points, such as the topics of BERTopic, as `linkage`.
 
-        Args:
-            labels: [N] integers; every number 0, 1, ..., K - 1 belongs to some point.
-
-        Returns:
-            [K - 1, 4] the merges in SciPy's form, see `linkage`.
-
-        Raises:
-            ValueError: if the labels are not as many as the points, or some number is missing.
+        Labels are integers; every number 0, 1, ..., K - 1 belongs to some point.
         """
         labels = np.asarray(labels)
         found = np.unique(labels)

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._checks import check_choice
-from ..neighbors.points import METRICS
-
 logger = logging.getLogger(__name__)
 
 MOST_COLUMNS = 50  # of a table of measurements; embeddings have more
@@ -18,13 +15,6 @@ WINDOW = 0.02  # of the values, whose range is how much a column varies, whereve
 UNCORRELATED = 1e-3  # neighbouring principal components
 NAMED_BY = 2  # columns, that make the name of a cluster
 NAMED_APART = 0.5  # spreads that the median of such a column is away from that of all
-SCALES = ("auto", "robust", "standard", None)
-
-
-def check_columns(metric: str, scale: str | None) -> None:
-    """Raise unless both are known words."""
-    check_choice("metric", metric, ("auto", *METRICS))
-    check_choice("scale", scale, SCALES)
 
 
 def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
@@ -43,9 +33,8 @@ def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | 
     """Choose the divisors [D] of the columns of x [N, D], or None.
 
     "auto" is "robust" under "l2" if the columns have different units: neighbouring values of one
-    lie thirty times farther apart than neighbouring values of another. Whole columns may differ by
-    more, since groups may lie far apart along one of them. Columns that are not correlated, such as
-    principal components, keep their scale: it means something.
+    lie thirty times farther apart than neighbouring values of another. Columns that are not
+    correlated, such as principal components, keep their scale: it means something.
     """
     if scale is None or (scale == "auto" and metric != "l2"):
         return None
@@ -96,11 +85,6 @@ def name_by_columns(
 
     Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
     Of categories, columns of zeros and ones, the mean and the standard deviation count.
-
-    Example:
-        >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])
-        >>> name_by_columns(x, np.array([0, 0, 1, 1]), ["size", "age"])
-        ['low size', 'high size']
     """
     ones = np.zeros(len(columns), bool) if is_category is None else is_category
 

@@ -19,38 +19,34 @@ from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels
-from ..training.spectral_clusters import SpectralClusters, is_better
+from ..training.clusters import SpectralClusters, is_better
 from ..training.training_graph import TrainingGraph
-from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
-from .fitted_graph import FittedGraph
+from .neighbor_estimator import ClassEstimator, FittedGraph
 
 logger = logging.getLogger(__name__)
 
 _KIND = "fitted clusterer"
 _ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
-# What a file keeps of the fitted attributes, besides arrays.
-_VALUES = ("n_neighbors_", "n_features_in_", "metric_", "by_graph_", "cluster_names_", "curve_")
+# What a file keeps of the fitted attributes as it is.
+_VALUES = ["n_neighbors_", "n_features_in_", "metric_", "scale_", "by_graph_", "curve_"]
+_VALUES += ["cluster_names_", "_seed"]
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
     """Clusters points without labels, on the graph of their nearest neighbours.
 
-    Two clusterings are made, and the better one is kept. Self-training fits a
-    :class:`~jsem_pyg.nn.DiffusionClassifier` to the graph (:func:`~jsem_pyg.training.fit`): it
-    finds clusters that overlap, such as clusters of embeddings. Spectral clustering (k-means of the
-    smoothest modes of the graph, :func:`~jsem_pyg.diffusion.low_modes`) finds clusters of any
-    shape that lie apart, and needs no more than one column. It is kept if self-training loses
-    clusters, if its modularity is at least 0.01 higher, or if much less weight lies between
-    its clusters.
+    Two clusterings are made, and the better one is kept. Self-training
+    (:func:`~jsem_pyg.training.fit`) finds clusters that overlap, such as clusters of embeddings.
+    Spectral clustering (k-means of the smoothest modes of the graph) finds clusters of any shape
+    that lie apart. It is kept if self-training loses clusters, if its modularity is at least 0.01
+    higher, or if much less weight lies between its clusters.
 
     New points do not change what was fitted, nor each other. A point that is equal to a fitted one
-    has its probabilities; among several equal ones the first counts. Any other point is joined to
-    its nearest fitted points: it begins with its own class (self-training) or with the mean of its
-    neighbours (spectral clustering), and receives their diffused probabilities.
-
-    A shift of the columns changes nothing, nor does a turn, unless columns are scaled.
+    has its probabilities. Any other point is joined to its nearest fitted points: it begins with
+    its own class (self-training) or with the mean of its neighbours (spectral clustering), and
+    receives their diffused probabilities.
 
     Args:
         n_clusters: how many, or "auto": the number of clusters that lie apart; without such
@@ -124,15 +120,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the clusters of X.
-
-        Args:
-            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
-            y: not looked at.
-
-        Raises:
-            ValueError: if X or a parameter does not fit, or fewer points differ than `n_clusters`.
-        """
+        """Find the clusters of X: [N, D] array, data frame or sparse matrix, finite, N >= 3."""
         check_positive_int("max_clusters", self.max_clusters)
         is_auto = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
         if not is_auto:
@@ -209,14 +197,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return bool((difference <= _ROUNDINGS * rounding * fitted.abs().amax(0)).all())
 
     def cut(self, n_clusters: int) -> np.ndarray:
-        """Return the clusters [N] of another number, without fitting anew.
-
-        Args:
-            n_clusters: how many: the level of this number, or else the next finer one, merged.
-
-        Raises:
-            ValueError: if there is no level that fine.
-        """
+        """Return the clusters [N] of the level of this number, or of the next finer one, merged."""
         check_is_fitted(self)
         return self.tree_.cut(n_clusters)
 
@@ -228,12 +209,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         """Write what was fitted to one file of tensors and plain values, with a hash of all.
 
         Unlike a pickle, it executes nothing when it is read.
-
-        Args:
-            path: the file; an existing one is replaced in one step.
-
-        Raises:
-            OSError: if the file cannot be written.
 
         Example:
             >>> import tempfile
@@ -252,15 +227,13 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "parameters": self.get_params(deep=False),
             "values": {name: getattr(self, name) for name in _VALUES},
             "feature_names_in_": None if names is None else [str(name) for name in names],
-            "reducer": None if self.reducer_ is None else _tensor(self.reducer_.components_),
-            "scale": None if self.scale_ is None else _tensor(self.scale_),
+            "reducer": None if self.reducer_ is None else self.reducer_.components_,
             "kernel": self._graph.kernel,  # parameters may have been set since
-            "seed": self._seed,
             "graph": (graph.x, graph.edge_index, graph.edge_weight),
-            "model": dict(self._model.state_dict()),
+            "model": self._model.state_dict(),
             "q": self._q,
-            "levels": [(n, share, _tensor(labels)) for n, share, labels in tree.levels],
-            "finest": _tensor(tree.finest),
+            "levels": list(map(tuple, tree.levels)),
+            "finest": tree.finest,
         }
         save_tree(as_path("path", path), _KIND, "clusterer", content)
 
@@ -281,10 +254,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.reducer_ = None
         if content["reducer"] is not None:
             self.reducer_ = TruncatedSVD(self.n_components)
-            self.reducer_.components_ = content["reducer"].numpy()
+            self.reducer_.components_ = content["reducer"]
             self.reducer_.n_features_in_ = self.n_features_in_
-        self.scale_ = None if content["scale"] is None else content["scale"].numpy()
-        self._seed = content["seed"]
         x, edge_index, edge_weight = content["graph"]
         self._graph = FittedGraph(x, self.n_neighbors_, self.metric_, content["kernel"], self._seed)
         # The same edges, wherever ties fall now.
@@ -295,12 +266,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         model.load_state_dict(content["model"])
         self._diffuse(model, q, self.by_graph_)
         self._place_clusters()
-        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in content["levels"]]
-        finest = content["finest"].numpy()
-        self.tree_ = ClusterTree(levels, *self._graph.edges, finest)
+        levels = [ClusterLevel(*level) for level in content["levels"]]
+        self.tree_ = ClusterTree(levels, *self._graph.edges, content["finest"])
         self._is_fitted = True
         return self
-
-
-def _tensor(array: np.ndarray) -> Tensor:
-    return torch.from_numpy(array)

@@ -5,34 +5,35 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from .._checks import check_unmasked
-from ..training.label_spreading import reached_by, spread_labels
-from ..training.spectral_clusters import is_better
-from ..training.training_graph import keep_known
-from .class_estimator import ClassEstimator
+from .._precision import normalize_rows
+from ..diffusion.filters import PersonalizedPageRank
+from ..graph import GraphStructure
+from ..training.clusters import is_better
+from ..training.training_graph import TrainingGraph, keep_known
+from .neighbor_estimator import ClassEstimator
+
+RESTART = 0.01  # long walks: a few labels reach the ends of long clusters
+WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of far components
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points when only a few have labels; -1 stands for no label.
 
-    Labels spread over the graph of nearest neighbours in two ways, and the better one is kept.
-    Self-training fits a :class:`~jsem_pyg.nn.DiffusionClassifier`
-    (:func:`~jsem_pyg.training.fit`): a linear classifier learns the known labels, its
+    Labels spread over the graph of nearest neighbours in two ways, and the better one is kept. In
+    self-training (:func:`~jsem_pyg.training.fit`) a linear classifier learns the known labels, its
     probabilities diffuse, and it learns again from the result. Random walks that restart at the
     labels follow the edges alone, as scikit-learn's `LabelSpreading` does: they find classes of any
-    shape, and need no more than one column. They are kept if their modularity is at least 0.01
-    higher, or if much less weight lies between their classes.
+    shape. They are kept if their modularity is at least 0.01 higher, or if much less weight lies
+    between their classes.
 
     A point without a path to any label has the shares of the classes among the labels.
 
-    New points do not change what was fitted, nor each other. A point that is equal to a fitted one
-    has its probabilities; among several equal ones the first counts. Any other point is joined to
-    its nearest fitted points: it begins with its own class (self-training) or with the mean of its
-    neighbours (random walks), and receives their diffused probabilities.
+    New points are placed as in :class:`DiffusionClusterer`.
 
     Args:
         n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
@@ -47,11 +48,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         transduction_: [N] the class of each fitted point: its label, if it has one.
         label_distributions_: [N, C] how probable each class is for it; certain if it has a
             label.
-        edge_index_: [2, E] the graph, both directions of every edge.
-        edge_weight_: [E] the weights of its edges.
-        conductances_: [E] how well each edge conducts, in (0, 1].
         by_graph_: True if labels were spread along the edges alone.
-        t_: how long probabilities diffuse.
+        edge_index_, edge_weight_, conductances_, t_: as in :class:`DiffusionClusterer`.
         n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
@@ -71,11 +69,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
-            y: [N] labels of any kind, -1 for none. In an array of strings every label
-                counts as known; with strings and -1, pass a list, or an array of dtype object.
-
-        Raises:
-            ValueError: if X, y or a parameter does not fit, or no label is known.
+            y: [N] labels of any kind, -1 for none. With strings and -1, pass a list, or an array of
+                dtype object.
         """
         y = _as_labels(y)
         with self._threads(X):
@@ -86,10 +81,10 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
             trained = self._self_train(len(self.classes_), labels)
-            spread = spread_labels(graph, labels, len(self.classes_))
+            spread = _spread_labels(graph, labels, len(self.classes_))
             if is_better(spread.argmax(-1), trained, graph):
                 self._take_instead(keep_known(spread, labels))
-            self._reached = reached_by(labels >= 0, graph)
+            self._reached = _reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
             self._of_nodes = self._or_shares(self._reached, keep_known(self._field.p, labels))
         self.label_distributions_ = self._of_nodes.numpy().copy()
@@ -113,40 +108,55 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
 
 def _as_labels(y: Any) -> Any:
-    """Return labels as they are, but text beside the number -1 as objects, not as text of both.
-
-    Raises:
-        ValueError: if a label is masked, None or pandas.NA.
-    """
-    check_unmasked("y", y)
+    """Return labels as they are, but text beside the number -1 as objects, not as text of both."""
     if hasattr(y, "to_numpy"):  # scikit-learn would make floats of pandas' nullable integers
         y = y.to_numpy()
     elif isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
         y = np.array(y, dtype=object)
     if isinstance(y, np.ndarray) and y.dtype == object:
-        missing = [row for row, label in enumerate(y) if not isinstance(label, str | Number)]
+        missing = [label for label in y if not isinstance(label, str | Number)]
         if missing:
             raise ValueError(
-                f"Expected 'y' to hold -1 where a label is unknown (got {y[missing[0]]!r} in row "
-                f"{missing[0]})."
+                f"Expected 'y' to hold -1 where a label is unknown (got {missing[0]!r})."
             )
     return y
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:
-    """Return a mask [N] of the labels that are not -1.
-
-    Raises:
-        ValueError: if these are no classes, or none is known.
-    """
+    """Return a mask [N] of the labels that are not -1; raise if these are no classes, or none."""
     known = np.array([label != -1 for label in y.tolist()], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
     given = y[known].tolist()  # as a list: older scikit-learn refuses an array of objects
     if len({isinstance(label, str) for label in given}) > 1:
-        raise ValueError(
-            "Expected the labels in 'y' to be all text, or all numbers, beside -1 for none (got "
-            "both)."
-        )
+        raise ValueError("Expected the labels in 'y' to be all text, or all numbers (got both).")
     check_classification_targets(given)
     return known
+
+
+@torch.no_grad()
+def _spread_labels(graph: TrainingGraph, labels: Tensor, num_classes: int) -> Tensor:
+    """Estimate class probabilities [N, C] by random walks that restart at labels [N].
+
+    Unknown labels are -1.
+
+    Source: Zhou et al., "Learning with local and global consistency", 2004, with classes divided by
+    the root of their sums.
+    """
+    start = F.one_hot(labels.clamp(min=0), num_classes).double() * (labels >= 0)[:, None]
+    weight = None if graph.edge_weight is None else graph.edge_weight.double()
+    score = PersonalizedPageRank(RESTART)(start, graph.structure, weight, tol=1e-9)
+    score = score.clamp(min=0)
+    return normalize_rows(score / score.sum(0).sqrt())
+
+
+def _reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:
+    """Find the nodes that a path of edges, none of them weak, joins to a known one: [N] bool."""
+    edge_index, weight = graph.edge_index, graph.edge_weight
+    if weight is not None:
+        largest = weight.new_zeros(len(known)).scatter_reduce(0, edge_index[0], weight, "amax")
+        edge_index = edge_index[:, weight > WEAK * largest[edge_index].amin(0)]
+    component = GraphStructure(edge_index, len(known)).component
+    reached = torch.zeros(len(known), dtype=torch.bool)
+    reached[component[known]] = True
+    return reached[component]

@@ -81,12 +81,7 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Build the neighbour graph of X and find its smoothest modes.
-
-        Args:
-            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
-            y: not looked at.
-        """
+        """Find the smoothest modes of the neighbour graph of X, as in :class:`HeatDiffusion`."""
         check_nonnegative("t", self.t)
         with self._threads(X):
             self._fit_graph(X)

@@ -22,9 +22,9 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
     neighbours first; noise goes, clusters draw together. The columns are those of X.
 
     New points do not change what was fitted, nor each other. One that is equal to a fitted point
-    becomes what that point became; among several equal ones the first counts, since they may have
-    other neighbours. Any other point x is joined to its k nearest fitted points with the weights
-    w_j that the graph's kernel gives, receives their heat for the same time, and becomes
+    becomes what that point became. Any other point x is joined to its k nearest fitted points with
+    the weights w_j that the graph's kernel gives, receives their heat for the same time, and
+    becomes
 
     .. math::
         e^{-t} \, \mathbf{x} + \sum_j \frac{w_j}{\sum_i w_i} \int_0^t e^{-(t - s)} \,
@@ -71,12 +71,7 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Build the neighbour graph of X and diffuse X on it.
-
-        Args:
-            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
-            y: not looked at.
-        """
+        """Diffuse X on its neighbour graph: [N, D] array, data frame or sparse matrix, N >= 3."""
         with self._threads(X):
             self._fit_graph(X)
             graph = self._graph.graph

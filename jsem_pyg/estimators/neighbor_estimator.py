@@ -1,8 +1,9 @@
 """The bases of the estimators: they read X, build the neighbour graph, and place new points."""
 
 import numbers
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any, Literal
 
 import joblib
@@ -19,17 +20,25 @@ from torch import Tensor
 from .._checks import (
     check_choice,
     check_nonnegative,
+    check_positive,
     check_positive_int,
     check_signal_range,
     check_unmasked,
     tensor_of,
 )
 from .._precision import full_precision
+from ..graph import GraphStructure
+from ..neighbors import NeighborIndex
 from ..neighbors.affinity import KERNELS
-from .columns import check_columns, choose_metric, choose_scale
-from .fitted_graph import FittedGraph
+from ..neighbors.points import METRICS
+from ..nn import DiffusionClassifier
+from ..nn.class_field import ClassField
+from ..training.self_training import TIMES, self_train
+from ..training.training_graph import TrainingGraph, keep_known
+from .columns import choose_metric, choose_scale
 
 _READING = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+CHUNK = 1 << 13  # new points at once, each with the probabilities of all its neighbours
 _FEW = 5_000  # points, for which several threads would only wait for each other
 
 
@@ -46,16 +55,89 @@ def limit_threads(n_jobs: int | None, num_points: int) -> Iterator[None]:
         yield
 
 
+class FittedGraph:
+    """The neighbour graph of points, in which new points are placed.
+
+    Under the cosine a point of zeros has no direction: it has no neighbour, and keeps its own
+    features. A new point that is equal to a fitted one is that node, the first of several.
+
+    Args:
+        x: [N, D] the points.
+        k: neighbours of each point; at most half of the others, since a graph that joins all
+            points has no structure.
+        metric: "cosine" or "l2".
+        kernel: how distances become weights, see :func:`jsem_pyg.neighbors.knn_graph`.
+        seed: of an approximate search.
+    """
+
+    def __init__(self, x: Tensor, k: int, metric: str, kernel: str | None, seed: int) -> None:
+        self.metric, self.kernel = metric, kernel
+        nodes = self._has_direction(x).nonzero().flatten()
+        if nodes.numel() < 3:
+            raise ValueError(
+                f"Expected 'X' to have three rows or more that are not zero, since others have no "
+                f"direction for metric={metric!r} (got {nodes.numel()} of {len(x)}). To fix this, "
+                "use metric='l2'."
+            )
+        self.k = min(k, (nodes.numel() - 1) // 2)
+        self._nodes = nodes
+        self._index = NeighborIndex(
+            x[nodes], self.k, metric, kernel=kernel, seed=seed, progress=False
+        )
+        self.graph = TrainingGraph(x, nodes[self._index.edge_index], self._index.edge_weight)
+        self._node_of: dict[bytes, int] = {}
+        for node, digest in enumerate(_digests(x)):
+            self._node_of.setdefault(digest, node)
+        self.num_different = len(self._node_of)
+
+    @property
+    def edges(self) -> tuple[GraphStructure, Tensor]:
+        """The structure of the graph, and its weights [E]."""
+        assert self.graph.edge_weight is not None
+        return self.graph.structure, self.graph.edge_weight
+
+    def evaluate(
+        self, x_new: Tensor, of_nodes: Tensor, at: Callable[[Tensor, Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """Look up the rows of fitted points; call `at` for new ones.
+
+        Args:
+            x_new: [M, D].
+            of_nodes: [N, C].
+            at: a function of new points [m, D], their neighbours [m, k] and weights [m, k] that
+                returns [m, C]; a point without neighbours has weights of zero.
+        """
+        node = torch.tensor([self._node_of.get(key, -1) for key in _digests(x_new)]).long()
+        found = of_nodes[node]
+        new = (node < 0).nonzero().flatten()
+        for part in new.split(CHUNK) if len(new) else ():
+            found[part] = at(x_new[part], *self._links(x_new[part]))
+        return found
+
+    def _links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the fitted neighbours [m, k] of new points, and the weights [m, k]."""
+        joined = self._has_direction(x_new)
+        neighbor = torch.zeros(len(x_new), self.k, dtype=torch.int64)
+        weight = x_new.new_zeros(len(x_new), self.k)
+        if bool(joined.any()):
+            found, weight[joined] = self._index.links(x_new[joined])
+            neighbor[joined] = self._nodes[found]
+        return neighbor, weight
+
+    def _has_direction(self, x: Tensor) -> Tensor:
+        return (x != 0).any(1) if self.metric == "cosine" else torch.ones(len(x), dtype=torch.bool)
+
+
+def _digests(x: Tensor) -> list[bytes]:
+    """Hash each row [N, D]; equal rows have equal hashes."""
+    rows = (x + 0.0).contiguous().numpy()  # -0 becomes 0
+    return [blake2b(row, digest_size=16).digest() for row in rows]
+
+
 class NeighborEstimator(BaseEstimator):
     """An estimator that stands on the neighbour graph of its points.
 
     A subclass fits `_of_nodes`, the result at the fitted points, and computes `_at` new ones.
-
-    Attributes:
-        reducer_: the `TruncatedSVD` that sparse X went through, or None.
-        n_neighbors_: neighbours of each point: `n_neighbors`, or half of the others if less.
-        metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
     """
 
     _graph: FittedGraph
@@ -146,7 +228,8 @@ class NeighborEstimator(BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_positive_int("n_neighbors", self.n_neighbors)
-        check_columns(self.metric, self.scale)
+        check_choice("metric", self.metric, ("auto", *METRICS))
+        check_choice("scale", self.scale, ("auto", "robust", "standard", None))
         check_choice("kernel", self.kernel, KERNELS)
         check_positive_int("n_components", self.n_components)
         if not (isinstance(self.t, str) and self.t == "auto"):
@@ -174,11 +257,7 @@ class NeighborEstimator(BaseEstimator):
 
 
 class NeighborTransformer(TransformerMixin, NeighborEstimator):
-    """An estimator that gives each point new columns.
-
-    Attributes:
-        embedding_: [N, C] the columns of the fitted points.
-    """
+    """An estimator that gives each point new columns."""
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit to X and return its new columns: [N, C]."""
@@ -202,3 +281,50 @@ class NeighborTransformer(TransformerMixin, NeighborEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class ClassEstimator(NeighborEstimator):
+    """An estimator of class probabilities, with labels or without."""
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Compute class probabilities [M, C] of points [M, D], one by one."""
+        return self._evaluate(X).numpy()
+
+    def _self_train(self, num_classes: int, labels: Tensor | None = None) -> Tensor:
+        """Train a classifier on the graph, and return the class [N] of each node."""
+        graph = self._graph.graph
+        with torch.random.fork_rng(devices=[]):  # initial weights are drawn
+            model = DiffusionClassifier(graph.x.size(1), num_classes).to(graph.x.dtype)
+        self_train(model, graph, times=self._times, labels=labels, seed=self._seed)
+        q = keep_known(model.classify(graph.x).detach(), labels)
+        self._diffuse(model, q, by_graph=False)
+        return keep_known(self._field.p, labels).argmax(-1)
+
+    def _take_instead(self, p: Tensor) -> None:
+        """Replace the trained probabilities by others [N, C], found along the edges."""
+        self._model.isotropic.time.set(self._times[0])
+        self._diffuse(self._model, p.to(self._q), by_graph=True)
+
+    def _diffuse(self, model: DiffusionClassifier, q: Tensor, by_graph: bool) -> None:
+        """Diffuse probabilities q [N, C] on the graph, ready for new points."""
+        structure, edge_weight = self._graph.edges
+        self._model, self._q, self.by_graph_ = model, q, by_graph
+        self._field = ClassField(model, q, structure, edge_weight, by_graph)
+        self.t_ = model.t.item()
+        # Copies: users may change them.
+        self.edge_index_ = self._graph.graph.edge_index.numpy().copy()
+        self.edge_weight_ = edge_weight.numpy().copy()
+        self.conductances_ = self._field.conductance.numpy().copy()
+
+    def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
+        return self._field.at(x, neighbor, weight)
+
+    @property
+    def _times(self) -> list[float]:
+        """The diffusion times to choose from."""
+        return list(TIMES) if self.t == "auto" else [float(self.t)]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.t != "auto":
+            check_positive("t", self.t)

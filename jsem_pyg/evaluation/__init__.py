@@ -1,15 +1,12 @@
 """Stage 9: representations -> scores against classes and graphs.
 
-``clustering_scores`` compares k-means with the labels, ``dirichlet_energy`` measures how much a
-signal varies along the edges.
-``partition_scores`` compares any clustering with the labels, and ``modularity`` with the graph,
-which needs no labels.
+``clustering_scores`` compares k-means with the labels, ``partition_scores`` any clustering.
+``modularity`` compares a clustering with the graph, and ``dirichlet_energy`` a signal.
 """
 
-from .clustering import clustering_scores
+from .clustering import clustering_scores, partition_scores
 from .energy import dirichlet_energy
 from .modularity import modularity
-from .partition import partition_scores
 
 __all__ = [
     "clustering_scores",

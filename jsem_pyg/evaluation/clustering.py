@@ -1,4 +1,4 @@
-"""k-means against labels: ARI, NMI and accuracy, over seeds."""
+"""Clusterings against labels: ARI, NMI and matched accuracy; of k-means over seeds."""
 
 import logging
 import warnings
@@ -10,20 +10,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_bool, check_nonnegative_int, check_points, check_positive_int
+from .._checks import (
+    check_bool,
+    check_instance,
+    check_labels,
+    check_nonnegative_int,
+    check_points,
+    check_positive_int,
+    check_tensor,
+    tensor_of,
+)
 from .._precision import unit_rows
-from .partition import as_labels, as_tensor, partition_scores
 
 logger = logging.getLogger(__name__)
 
 
 class SeedScores(NamedTuple):
-    """Score one k-means run."""
+    """Score one k-means run, see :func:`partition_scores`."""
 
     seed: int  #: of k-means
-    ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
-    nmi: float  #: normalised mutual information (arithmetic mean), in [0, 1]
-    acc: float  #: accuracy under the best matching of clusters to classes, in [0, 1]
+    ari: float
+    nmi: float
+    acc: float
 
 
 class ClusteringScores(NamedTuple):
@@ -83,15 +91,14 @@ def clustering_scores(
 
     check_bool("normalize", normalize)
     points = _as_points(x, normalize)
-    labels = as_labels("y", y, len(points))
+    labels = _as_labels("y", y, len(points))
     num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
     check_positive_int("num_clusters", num_clusters)
     check_positive_int("n_init", n_init)
     chosen = _as_seeds(seeds)
     if len(points) < num_clusters:
         raise ValueError(
-            f"Expected 'num_clusters' to be at most the number of points, at least as many points "
-            f"as clusters (got {len(points)} points and {num_clusters} clusters)."
+            f"Expected 'num_clusters' to be at most the {len(points)} points (got {num_clusters})."
         )
     runs = []
     for seed in chosen:
@@ -110,7 +117,7 @@ def clustering_scores(
 
 def _as_points(x: Any, normalize: bool) -> np.ndarray:
     """Read points [N, D] as k-means takes them."""
-    points = as_tensor("x", x).detach().cpu()
+    points = _as_tensor("x", x).detach().cpu()
     check_points("x", points)
     if points.dtype != torch.float64:
         points = points.float()
@@ -121,11 +128,68 @@ def _as_seeds(seeds: int | Iterable[int]) -> list[int]:
     if isinstance(seeds, Integral):
         check_positive_int("seeds", seeds)
         return list(range(int(seeds)))
-    chosen = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    chosen = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     if not chosen:
         raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
     for seed in chosen:
         check_nonnegative_int("seeds", seed)
-        if seed >= 2**32:
-            raise ValueError(f"Expected 'seeds' to be below 2**32, for k-means (got {seed}).")
     return list(map(int, chosen))
+
+
+class PartitionScores(NamedTuple):
+    """Says how well one clustering agrees with the classes."""
+
+    ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
+    nmi: float  #: normalised mutual information (arithmetic mean), in [0, 1]
+    acc: float  #: accuracy under the best matching of clusters to classes, in [0, 1]
+
+
+def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> PartitionScores:
+    """Compare a clustering with labels; the numbers of clusters and classes may differ.
+
+    Args:
+        clusters: [N] integers, the cluster of each point.
+        y: [N] integer labels; of both only their being equal or different counts.
+
+    Sources: Hubert and Arabie, "Comparing partitions", 1985, for the ARI; accuracy by the
+    Hungarian method as in Xie et al., "Unsupervised deep embedding for clustering", 2016, eq. (10).
+
+    Example:
+        >>> partition_scores(torch.tensor([5, 5, 7, 8]), torch.tensor([0, 0, 1, 1])).acc
+        0.75
+    """
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    labels = _as_labels("y", y)
+    groups = _as_labels("clusters", clusters, len(labels))
+    if len(labels) == 0:
+        raise ValueError("Expected 'y' to hold at least one label (got none).")
+    ari = float(adjusted_rand_score(labels, groups))
+    nmi = float(normalized_mutual_info_score(labels, groups))
+    return PartitionScores(ari, nmi, _matched_accuracy(labels, groups))
+
+
+def _as_tensor(name: str, value: Any) -> Tensor:
+    """Return a tensor of an array or tensor of numbers."""
+    check_instance(name, value, (Tensor, np.ndarray), "a torch.Tensor or an array of NumPy's")
+    if isinstance(value, Tensor):
+        check_tensor(name, value)
+        return value
+    return tensor_of(name, value)
+
+
+def _as_labels(name: str, y: Any, num_points: int | None = None) -> np.ndarray:
+    """Return checked labels as an array."""
+    labels = _as_tensor(name, y)
+    check_labels(name, labels, num_points)
+    return labels.cpu().numpy()
+
+
+def _matched_accuracy(labels: np.ndarray, clusters: np.ndarray) -> float:
+    """Compute the share of points in the cluster matched to their class; others match nothing."""
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
+
+    table = contingency_matrix(labels, clusters)  # [classes, clusters]
+    matched = table[linear_sum_assignment(table, maximize=True)]
+    return float(matched.sum() / len(labels))

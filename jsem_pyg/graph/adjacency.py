@@ -31,12 +31,7 @@ class Adjacency(NamedTuple):
 
 
 def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
-    """Read an `edge_index` [2, E], or an N x N sparse matrix whose rows are targets.
-
-    Raises:
-        TypeError: if `edge_index` is none of these.
-        ValueError: if its shape or type does not fit. (Entries are checked by `GraphStructure`.)
-    """
+    """Read an `edge_index` [2, E], or an N x N sparse matrix whose rows are targets."""
     if isinstance(edge_index, SparseTensor):
         _check_size(tuple(edge_index.sizes()), num_nodes)
         row, col = edge_index.storage.row(), edge_index.storage.col()

@@ -54,9 +54,6 @@ class HypergraphStructure(Prepared):
         size: [E] the members of each hyperedge, counted as often as they were given: its degree.
         num_pairs: the ordered pairs of distinct members, summed over the hyperedges.
 
-    Raises:
-        ValueError: if the memberships have another shape or type, or leave the range.
-
     Example:
         >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
         >>> HypergraphStructure(hyperedge_index, num_nodes=5)
@@ -142,9 +139,7 @@ class HypergraphStructure(Prepared):
 
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""
-        remedy = " To fix this, give 'num_hyperedges' where the last hyperedges are empty."
-        name, count = "hyperedge_weight", self.num_hyperedges
-        check_vector(name, hyperedge_weight, count, "hyperedge", remedy)
+        check_vector("hyperedge_weight", hyperedge_weight, self.num_hyperedges, "hyperedge")
 
     def __repr__(self) -> str:
         return (
@@ -161,5 +156,5 @@ def _check_range(what: str, index: Tensor, count: int) -> None:
         raise ValueError(
             f"Expected 'hyperedge_index' to hold {what} numbers in [0, {count}) "
             f"(got values from {low} to {high}). To fix this, see that its rows are node, "
-            f"hyperedge, and that 'num_{what}s' counts them all."
+            f"hyperedge, and that features or weights count every {what}."
         )

@@ -42,15 +42,10 @@ class GraphReader:
             return self._structures.recall(given, make, *context)
         return make()
 
-    def check_signal(
-        self,
-        structure: Prepared,
-        x: Tensor,
-        check: Callable[[Tensor], None] = lambda x: check_signal_range("x", x),
-    ) -> None:
-        """Raise unless a signal is on the device of the structure, and passes a check."""
+    def check_signal(self, structure: Prepared, x: Tensor) -> None:
+        """Raise unless a signal is in range, and on the device of the structure."""
         check_device(structure.argument, structure.device, x)
-        structure.check_once("x", x, check)
+        structure.check_once("x", x, lambda x: check_signal_range("x", x))
 
     def check(
         self,
@@ -78,9 +73,6 @@ class GraphReader:
         """Prepare the graph of a signal [..., N, D]; check it, weights [E], features [E, F].
 
         Returns the structure, and the weights, perhaps from a sparse tensor; None: ones.
-
-        Raises:
-            ValueError: if the graph is malformed, or sizes, devices or values do not fit.
         """
         structure, weight = self._structure(edge_index, x.size(-2), edge_weight)
         self.check_signal(structure, x)

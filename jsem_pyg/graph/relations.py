@@ -13,8 +13,6 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from .._checks import (
-    check_edge_index,
-    check_edge_type,
     check_edge_weight,
     check_float,
     check_instance,
@@ -29,7 +27,7 @@ Metadata = tuple[Sequence[str], Sequence[EdgeType]]
 
 
 class Pairs(NamedTuple):
-    """Undirected edges, each once, and how their weights follow from those of the given edges."""
+    """Undirected edges, each once, and how weights of the given edges become theirs."""
 
     relation: Tensor  #: [P] in [0, R), ascending
     source: Tensor  #: [P] the node at one end
@@ -61,8 +59,8 @@ def read_pairs(
 ) -> Pairs:
     """Join edges [E] of relations [E], given in several forms [E]: numbers from 0 to 3.
 
-    Forms are the directions, and a type beside its reverse. An edge between the same two nodes in
-    another relation is another pair.
+    The form of an edge says in which direction it was given, and if by the reverse of its type. An
+    edge between the same two nodes in another relation is another pair.
     """
     is_edge = source != target
     key = (relation * num_nodes + source) * num_nodes + target
@@ -79,7 +77,7 @@ class HeteroGraph:
         edge_index_dict: [2, E] for an edge type (source type, relation, target type), by the
             numbers that nodes have in their type. An edge may be given in one direction or both.
         num_nodes: the number of nodes of each type.
-        edge_types: edge types in the order of their relations; those of the dictionary, if omitted.
+        edge_types: edge types in the order of their relations; None: as in the dictionary.
             The type (b, rev_r, a), as :class:`torch_geometric.transforms.ToUndirected` adds it,
             belongs to the relation (a, r, b).
         drop_self_loops: leave self-loops out; otherwise they are refused.
@@ -154,7 +152,7 @@ class HeteroGraph:
         relation, is_reversed = self._member[name]
         source, target = reversed(ends) if is_reversed else ends
         if not self._drop_self_loops:
-            _refuse_self_loops(argument, source, target)
+            refuse_self_loops(argument, source, target)
         form = torch.full_like(source, is_reversed)
         if name[0] == name[2]:  # both directions may stand in one edge_index
             form += 2 * (source > target)
@@ -185,13 +183,6 @@ class HeteroGraph:
                 check_edge_weight(weight, count, f"edge_weight_dict[{name!r}]")
             parts.append(weight)
         return self.pairs.weigh(torch.cat(parts))
-
-    @property
-    def belongs(self) -> Tensor:
-        """[T, R] bool, the relations that each node type takes part in."""
-        return torch.tensor(
-            [[node_type in (a, b) for a, _, b in self.relations] for node_type in self.rows]
-        )
 
     def join(self, x_dict: Mapping[str, Tensor]) -> Tensor:
         """Return the rows of all types, one type after the other: [..., N, D]."""
@@ -275,29 +266,12 @@ def check_dictionaries(
         raise TypeError(f"Expected the features in 'x_dict' to be of one type (got {dtypes}).")
 
 
-def read_relations(
-    edge_index: Any,
-    edge_type: Any,
-    num_nodes: int,
-    num_relations: int,
-    drop_self_loops: bool = False,
-) -> Pairs:
-    """Read edges [2, E] of relations [E] between nodes of one kind, in one direction or both."""
-    check_edge_index(edge_index, num_nodes)
-    check_edge_type(edge_type, edge_index.size(1), num_relations)
-    source, target = edge_index.long()
-    if not drop_self_loops:
-        _refuse_self_loops("'edge_index'", source, target, "edge_index, edge_type")
-    low, high = torch.minimum(source, target), torch.maximum(source, target)
-    return read_pairs(low, high, edge_type.long(), num_nodes, (source > target).long())
-
-
-def _refuse_self_loops(
-    argument: str, source: Tensor, target: Tensor, given: str = "edge_index"
-) -> None:
+def refuse_self_loops(argument: str, source: Tensor, target: Tensor) -> None:
+    """Raise if an edge [E] leads from a node to itself."""
     if bool((source == target).any()):
         raise ValueError(
             f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
-            f"To fix this, call torch_geometric.utils.remove_self_loops({given}); "
-            "RelationalChebConv(..., add_self_loops=True) replaces them by its own."
+            "To fix this, leave them out, with their type and weight "
+            "(torch_geometric.utils.remove_self_loops); RelationalChebConv(..., "
+            "add_self_loops=True) replaces them by its own."
         )

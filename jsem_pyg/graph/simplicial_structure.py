@@ -22,16 +22,14 @@ from .._checks import (
     check_edge_weight,
     check_float,
     check_node_index,
-    check_signal_range,
-    check_symmetric,
     check_tensor,
     check_vector,
     check_weight_range,
     numbers_of,
-    uneven,
 )
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
+from ..kernels.torch_func import lasting
 from ..kernels.triangles import list_triangles
 from .memory import Prepared
 from .read_structure import count_nodes
@@ -46,8 +44,7 @@ class SimplicialStructure(Prepared):
     flow is counted. Inside, all edges point from the lower to the higher node.
 
     Args:
-        edge_index: [2, E] each edge once, in either orientation; or in both, as PyG's undirected
-            graphs have them; then a flow has opposite signs for (i, j) and (j, i).
+        edge_index: [2, M] each edge once, in either orientation.
         num_nodes: the number N of nodes. None: as many as `edge_index` names.
         triangles: [3, F] the nodes of the triangles that are filled, in any order: a
             `torch_geometric.data.Data` may carry them as `face`. None: all triangles of the graph,
@@ -55,18 +52,13 @@ class SimplicialStructure(Prepared):
 
     Attributes:
         num_nodes: N.
-        num_columns: E, the number of columns handed in.
-        num_edges: M, the number of edges, each counted once.
+        num_edges: M.
         num_triangles: F.
         edges: [2, M] the edges i < j, in lexicographic order.
         triangles: [3, F] the triangles i < j < k, in the order given.
         triangle_edges: [3, F] the edges (i, j), (i, k), (j, k) of each triangle.
         graph: the nodes and edges alone, a :class:`GraphStructure` of the columns and their
             reverses.
-
-    Raises:
-        ValueError: if an edge is a self-loop, is repeated or leaves the range of the nodes, or if a
-            triangle is repeated or lacks an edge.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
@@ -78,28 +70,31 @@ class SimplicialStructure(Prepared):
                 [1, 2, 2, 3]])
     """
 
-    @torch.inference_mode(False)  # what is kept may serve training later
+    @lasting  # what is kept may serve training later
     def __init__(
         self, edge_index: Tensor, num_nodes: int | None = None, triangles: Tensor | None = None
     ) -> None:
         num_nodes = count_nodes(edge_index, num_nodes)
         check_edge_index_shape(edge_index)
         edge_index = edge_index.detach().as_subclass(Tensor).long()
-        self.num_nodes, self.num_columns = num_nodes, edge_index.size(1)
+        self.num_nodes, self.num_edges = num_nodes, edge_index.size(1)
         both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
         self.graph = graph = GraphStructure(both, num_nodes)
-        self._is_forward = graph.row < graph.col
-        number = self._is_forward.cumsum(0) - 1
-        self._edge_of_slot = torch.where(self._is_forward, number, number[graph.reverse.long()])
-        ends = torch.stack([graph.row, graph.col])
-        self.edges = ends[:, self._is_forward].long()
-        self.num_edges, self.device = self.edges.size(1), self.edges.device
-        slot = graph.slot[: self.num_columns].long()
-        _check_repeats(slot, ends)
-        self._edge = self._edge_of_slot[slot]
+        if graph.has_repeated_edges:
+            raise ValueError(
+                "Expected 'edge_index' to have each edge once (got "
+                f"{self.num_edges - graph.num_slots // 2} repeated columns, or both directions of "
+                "an edge). To fix this, keep edge_index[:, edge_index[0] < edge_index[1]]."
+            )
+        is_forward = graph.row < graph.col
+        number = is_forward.cumsum(0) - 1
+        self._is_forward = is_forward
+        self._edge_of_slot = torch.where(is_forward, number, number[graph.reverse.long()])
+        self.edges = torch.stack([graph.row, graph.col])[:, is_forward].long()
+        self.device = self.edges.device
+        self._edge = self._edge_of_slot[graph.slot[: self.num_edges].long()]  # of each column
+        self._column = self._edge.argsort()
         self._sign = torch.where(edge_index[0] < edge_index[1], 1.0, -1.0)
-        self._share = 1.0 / torch.bincount(self._edge, minlength=self.num_edges)[self._edge]
-        self.has_both_directions = self.num_columns > self.num_edges
         if triangles is None:
             self.triangles = list_triangles(graph.csr, graph.reverse)
         else:
@@ -108,13 +103,13 @@ class SimplicialStructure(Prepared):
         self.triangle_edges = _find_edges(self.edges, self.triangles, num_nodes)
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def triangle_counts(self) -> Tensor:
         """[M] how many triangles each edge is in."""
         return torch.bincount(self.triangle_edges.flatten(), minlength=self.num_edges)
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def edge_boundary(self) -> tuple[Incidence, Incidence]:
         """B1 [N, M] and its transpose: where each edge ends (1) and where it starts (-1)."""
         # The slots of a node, by neighbour, are its edges in ascending order.
@@ -128,7 +123,7 @@ class SimplicialStructure(Prepared):
         )
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def triangle_boundary(self) -> tuple[Incidence, Incidence]:
         """B2 [M, F] and its transpose: the edges around each triangle."""
         edge = self.triangle_edges.t().flatten()  # ascending in each triangle
@@ -142,58 +137,38 @@ class SimplicialStructure(Prepared):
         )
 
     def to_edges(self, columns: Tensor) -> Tensor:
-        """Turn flows [..., E, D] along the columns into flows [..., M, D] along the edges."""
-        share = (self._sign * self._share).to(columns.dtype).unsqueeze(-1)
-        zeros = columns.new_zeros((*columns.shape[:-2], self.num_edges, columns.size(-1)))
-        return zeros.index_add(-2, self._edge, share * columns)
+        """Turn flows [..., M, D] along the columns into flows along the edges, in their order."""
+        return (self._signs(columns) * columns).index_select(-2, self._column)
 
     def to_columns(self, flow: Tensor) -> Tensor:
-        """Turn flows [..., M, D] along the edges into flows [..., E, D] along the columns."""
-        return self._sign.to(flow.dtype).unsqueeze(-1) * flow.index_select(-2, self._edge)
+        """Turn flows [..., M, D] along the edges into flows along the columns."""
+        return self._signs(flow) * flow.index_select(-2, self._edge)
 
-    def mean_of_columns(self, values: Tensor) -> Tensor:
-        """Average numbers [E] without a sign, such as weights, over both directions: [M]."""
-        zeros = values.new_zeros(self.num_edges)
-        return zeros.index_add(0, self._edge, self._share.to(values.dtype) * values)
+    def weight_of_edges(self, edge_weight: Tensor) -> Tensor:
+        """Bring numbers [M] of the columns, which have no sign, into the order of the edges."""
+        return edge_weight.index_select(0, self._column)
+
+    def _signs(self, flow: Tensor) -> Tensor:
+        return self._sign.to(flow.dtype).unsqueeze(-1)
 
     def check_flow_shape(self, x: Tensor) -> None:
-        """Raise unless x is a floating-point tensor [..., E, D], a row for each column."""
+        """Raise unless x is a floating-point tensor [..., M, D], a row for each column."""
         check_float("x", x)
         check_dense("x", x)
-        if x.dim() < 2 or x.size(-2) != self.num_columns:
+        if x.dim() < 2 or x.size(-2) != self.num_edges:
             raise ValueError(
-                f"Expected 'x' to have shape [..., {self.num_columns}, D], a row for each column "
+                f"Expected 'x' to have shape [..., {self.num_edges}, D], a row for each column "
                 f"of 'edge_index' (got {list(x.shape)})."
             )
 
-    def check_flow(self, x: Tensor) -> None:
-        """Raise unless x [..., E, D] is finite, and opposite in both directions of an edge."""
-        self.check_flow_shape(x)
-        check_signal_range("x", x)
-        if not self.has_both_directions:
-            return
-        x = numbers_of(x)
-        flow = self.to_columns(self.to_edges(x))
-        differs = uneven(x, flow)
-        if bool(differs.any()):
-            difference = float((x - flow).abs().max())
-            raise ValueError(
-                "Expected 'x' to be a flow, that of the column (j, i) minus that of (i, j) (got "
-                f"{int(differs.sum())} entries that are not, by up to {difference:.3g}). To fix "
-                "this, pass net flows, and each edge once: "
-                "edge_index[:, edge_index[0] < edge_index[1]]."
-            )
-
     def check_edge_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless `edge_weight` [E] is finite, positive and alike in both directions."""
-        check_edge_weight(edge_weight, self.num_columns)
-        weight = numbers_of(edge_weight)
-        if weight.numel() and float(weight.min()) <= 0:
+        """Raise unless `edge_weight` [M] is positive, and in the supported range."""
+        check_edge_weight(edge_weight, self.num_edges)
+        if bool((numbers_of(edge_weight) == 0).any()):
             raise ValueError(
-                f"Expected 'edge_weight' to be positive (got a minimum of {float(weight.min())}). "
-                "To fix this, leave out the edges of no weight."
+                "Expected 'edge_weight' to be positive (got zeros). To fix this, leave out the "
+                "edges of no weight."
             )
-        check_symmetric("edge_weight", weight, self.mean_of_columns(weight)[self._edge])
 
     def check_triangle_shape(self, triangle_weight: Tensor) -> None:
         """Raise unless `triangle_weight` is a floating-point tensor [F]."""
@@ -212,17 +187,6 @@ class SimplicialStructure(Prepared):
         return (
             f"SimplicialStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges}, "
             f"num_triangles={self.num_triangles})"
-        )
-
-
-def _check_repeats(slot: Tensor, ends: Tensor) -> None:
-    """Raise if two columns are the same edge in the same direction."""
-    repeated = (torch.bincount(slot) > 1).nonzero()[:, 0]
-    if repeated.numel():
-        raise ValueError(
-            "Expected 'edge_index' to have each edge once, or once in each direction (got "
-            f"{repeated.numel()} repeated columns, such as {ends[:, repeated[0]].tolist()}). To "
-            "fix this, call torch_geometric.utils.coalesce(edge_index, x)."
         )
 
 
@@ -248,11 +212,7 @@ def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Te
 
 
 def _find_edges(edges: Tensor, triangles: Tensor, num_nodes: int) -> Tensor:
-    """Look up the edges (i, j), (i, k), (j, k) of triangles i < j < k: [3, F].
-
-    Raises:
-        ValueError: if one is not among the sorted `edges` [2, M].
-    """
+    """Look up the edges (i, j), (i, k), (j, k) of triangles i < j < k: [3, F]."""
     i, j, k = triangles
     key = edges[0] * num_nodes + edges[1]
     wanted = torch.stack([i, i, j]) * num_nodes + torch.stack([j, k, k])

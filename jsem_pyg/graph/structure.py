@@ -24,8 +24,9 @@ from .._checks import (
     numbers_of,
 )
 from ..kernels.csr import CSR
+from ..kernels.edges import sort_edges
 from ..kernels.ordering import scipy_indices
-from ..kernels.table import CHEBYSHEV, EDGES
+from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency
 from .rows import GraphRows
@@ -58,9 +59,6 @@ class GraphStructure(GraphRows):
         csr: the pattern: :class:`~jsem_pyg.kernels.csr.CSR`, a slot for every directed edge.
         reverse: [nnz] the slot of (j, i) for the slot of (i, j).
 
-    Raises:
-        ValueError: if an edge has no reverse, is a self-loop or leaves the range of the nodes.
-
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> GraphStructure(edge_index, num_nodes=4)
@@ -82,7 +80,7 @@ class GraphStructure(GraphRows):
     def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
         check_unbatched("edge_index", adjacency.row)
         row, col = numbers_of(adjacency.row), numbers_of(adjacency.col)
-        found = EDGES.find("auto", row.device).sort_edges(row, col, num_nodes)
+        found = sort_edges(row, col, num_nodes)
         if found is None:
             _refuse(row, col, num_nodes)
         self.num_nodes, self.num_edges = num_nodes, row.numel()
@@ -199,11 +197,7 @@ class GraphStructure(GraphRows):
         return (values + values.index_select(0, self.reverse)) / 2
 
     def read_symmetric(self, name: str, values: Tensor) -> Tensor:
-        """Average numbers [E] of the columns over both directions, in float64: [nnz].
-
-        Raises:
-            ValueError: if values are not finite, or not the same in both directions.
-        """
+        """Average numbers [E] of the columns over both directions, in float64: [nnz]."""
         check_edge_vector(name, values, self.num_edges)
         check_finite(name, values)
         slots = self.to_slots(values.detach().to(self.device, torch.float64))

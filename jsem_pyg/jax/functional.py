@@ -48,26 +48,22 @@ def heat_diffusion(
 
     Args:
         x: [..., N, D] signals; leading dimensions are batches on the same graph, which is faster
-            than `vmap`. Half precision is computed in float32. float64 needs
-            ``jax.config.update("jax_enable_x64", True)``.
+            than `vmap`. float64 needs ``jax.config.update("jax_enable_x64", True)``.
         edge_index: the graph: a :class:`~jsem_pyg.graph.GraphStructure`, sorted and checked once;
             or, outside of `jit`, [2, E] integers with both directions of every edge, which are
             sorted and checked in every call.
         edge_weight: [E] non-negative weights in the order of the graph's edges, the same in both
-            directions (the operator takes the mean of both, so each gets half of their gradient);
-            times a conductance, where one is learned. None: ones.
+            directions; times a conductance, where one is learned. None: ones.
         t: diffusion time >= 0: a number, [S] scales, or [S, D] with a time for every scale and
             channel.
         degree: K, the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed.
-        normalization: "sym", "rw" or None, as in :func:`jsem_pyg.diffusion.heat_diffusion`.
+        normalization: as in :func:`jsem_pyg.diffusion.heat_diffusion`.
 
     Returns:
         An array like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        ValueError: if shapes do not fit, or values are out of range. Under `jit` and `vmap` values
-            are known only in the call: JAX then reports the same text in an error of its own.
         NotImplementedError: if a second derivative is taken.
 
     Example:
@@ -114,8 +110,7 @@ def _floats(name: str, value: Any) -> Array:
     if not isinstance(value, Array | np.ndarray) or not jnp.issubdtype(value.dtype, jnp.floating):
         got = getattr(value, "dtype", "") if isinstance(value, Array | np.ndarray) else type(value)
         raise TypeError(
-            f"Expected '{name}' to be a floating-point array of JAX or NumPy (got {got}). To fix "
-            "this, pass jnp.asarray(...) of it, or of a tensor's .numpy()."
+            f"Expected '{name}' to be a floating-point array of JAX or NumPy (got {got})."
         )
     return jnp.asarray(value)
 
@@ -123,9 +118,8 @@ def _floats(name: str, value: Any) -> Array:
 def _as_torch(edge_index: Any) -> Any:
     if isinstance(edge_index, jax.core.Tracer):
         raise TypeError(
-            "Expected 'edge_index' to be known outside of jit, vmap and grad, since a graph is "
-            "sorted and checked by its entries (got a traced array). To fix this, pass a "
-            "jsem_pyg.graph.GraphStructure."
+            "Expected 'edge_index' to be known outside of jit, vmap and grad (got a traced array). "
+            "To fix this, pass a jsem_pyg.graph.GraphStructure."
         )
     if isinstance(edge_index, Array | np.ndarray):
         entries = np.array(edge_index)  # a copy: arrays of JAX must not be written to

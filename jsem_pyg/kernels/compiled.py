@@ -6,27 +6,17 @@ never the result.
 """
 
 import logging
-import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from numba import njit
 from numba.core.caching import FunctionCache
 
 _log = logging.getLogger(__name__)
-
-# Files of code and constants that numba inlines into the kernels of others, whose changes it does
-# not look for.
-INLINED = (
-    "prefetch.py",
-    "chebyshev/simd.py",
-    "chebyshev/tiles.py",
-    "sinkhorn/vectors.py",
-    "sinkhorn/result.py",
-)
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -48,7 +38,7 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, _inlined_stamp())
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, _stamp_of_all())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the function compiled for these types, or None."""
@@ -69,8 +59,10 @@ class _Cache(FunctionCache):
 
 
 @cache
-def _inlined_stamp() -> bytes:
-    return sha256(b"".join(pkgutil.get_data(__package__, each) or b"" for each in INLINED)).digest()
+def _stamp_of_all() -> bytes:
+    """Hash the code of all kernels: numba does not look for changes in what it inlines."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return sha256(b"".join(each.read_bytes() for each in files)).digest()
 
 
 _logged: set[str] = set()

@@ -1,12 +1,9 @@
 """All kernel families that have several backends, in one table.
 
 A *family* is a job that can be done in several ways, such as the evaluation of a Chebyshev series.
-A *backend* is one of these ways: a module of the family's package, imported on first use. To add
-one, add a module and an entry here, or, from outside of this package,
-``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle, "what it is")``.
-
-`jsem-pyg info` prints :data:`FAMILIES`, and :func:`lists_backends` puts a family's backends into a
-docstring. A backend that is chosen by name and cannot run is an error that gives the reason.
+A *backend* is one of these ways: a module, imported on first use. To add one, add a module and an
+entry here, or, from outside of this package, ``CHEBYSHEV.backends["mine"] =
+Backend("my_package.my_module")``. `jsem-pyg info` prints :data:`FAMILIES`.
 """
 
 import logging
@@ -16,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch_geometric.typing import WITH_TORCH_SPARSE
@@ -27,26 +24,21 @@ from .._extras import version_of
 _log = logging.getLogger(__name__)
 
 Obstacle = Callable[[torch.device], str | None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to do a job."""
+    """One way to do a job: the name of its module, and why it cannot run on a device, or None."""
 
-    module: str  # its full name
-    obstacle: Obstacle  # the reason why it cannot run on a device, or None
-    note: str = "registered by the user"  # what it is and where it runs, for docstrings
+    module: str
+    obstacle: Obstacle = lambda device: None
 
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """The ways to do a job, and the order in which "auto" tries them."""
+    """The ways to do a job. "auto" takes the first that can run; the last one runs anywhere."""
 
     backends: dict[str, Backend]
-    # "auto" takes the first of its device type that can run; `fallback` for other devices.
-    preference: dict[str, tuple[str, ...]]
-    fallback: str
 
     def check(self, name: Any) -> None:
         """Raise a ValueError unless `name` is that of a backend, or "auto"."""
@@ -57,14 +49,13 @@ class KernelFamily:
         return self.backends[name].obstacle(device) is None
 
     def choose(self, name: str, device: torch.device) -> str:
-        """Return the backend that `name` means on a device, where it may be "auto".
-
-        Raises:
-            ValueError: if there is no such backend, or it cannot run on `device`.
-        """
+        """Return the backend that `name` means on a device, where it may be "auto"."""
         self.check(name)
         if name == "auto":
-            return self._best(device)
+            name = next(each for each in self.backends if self.can_run(each, device))
+            if device.type == "cuda" and name != "triton" and "triton" in self.backends:
+                _say_once_that_it_is_slower(name, self.backends["triton"].obstacle(device))
+            return name
         obstacle = self.backends[name].obstacle(device)
         if obstacle is not None:
             able = ", ".join(repr(each) for each in self.backends if self.can_run(each, device))
@@ -78,76 +69,15 @@ class KernelFamily:
         """Return the module of the backend that `name` means on a device; see :meth:`choose`."""
         return import_module(self.backends[self.choose(name, device)].module)
 
-    def describe(self) -> str:
-        """List the backends in one sentence, for docstrings."""
-        listed = ", ".join(f'"{name}" ({each.note})' for name, each in self.backends.items())
-        first = " or ".join(
-            f"{', '.join(map(_quoted, names))} ({device.upper()})"
-            for device, names in self.preference.items()
-        )
-        return (
-            f'{listed}, or "auto": the first of these that can run: {first}, otherwise '
-            f"{_quoted(self.fallback)}"
-        )
 
-    def _best(self, device: torch.device) -> str:
-        """Choose the backend of "auto"; one that cannot run is logged once."""
-        passed: dict[str, str] = {}
-        for name in self.preference.get(device.type, ()):
-            obstacle = self.backends[name].obstacle(device)
-            if obstacle is None:
-                break
-            passed[name] = obstacle
-        else:
-            name = self.fallback
-        for obstacle in passed.values():
-            _warn_once(obstacle, name, device)
-        return name
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-_warned: set[tuple[str, str]] = set()
-
-
-def _warn_once(obstacle: str, taken: str, device: torch.device) -> None:
-    """Log that a faster backend is passed over, once for each reason and type of device."""
-    if (obstacle, device.type) not in _warned:
-        _warned.add((obstacle, device.type))
-        _log.warning(
-            "backend='auto' takes %r, which is slower, on %r: %s.", taken, device.type, obstacle
-        )
-
-
-def lists_backends(family: KernelFamily) -> Callable[[T], T]:
-    """Decorate a function or class: `{backends}` in its docstring becomes the family's backends.
-
-    Example:
-        >>> @lists_backends(EDGES)
-        ... def sort(backend="auto"):
-        ...     "backend: {backends}."
-        >>> print(sort.__doc__[:29])
-        backend: "torch" (any device)
-    """
-
-    def decorate(documented: T) -> T:
-        if documented.__doc__ is not None:  # as under python -OO
-            documented.__doc__ = documented.__doc__.replace("{backends}", family.describe())
-        return documented
-
-    return decorate
+@cache
+def _say_once_that_it_is_slower(name: str, obstacle: str | None) -> None:
+    _log.warning("backend='auto' takes %r, which is slower, on 'cuda': %s.", name, obstacle)
 
 
 @cache
 def _is_installed(package: str) -> bool:
     return find_spec(package) is not None
-
-
-def no_obstacle(device: torch.device) -> str | None:
-    """Return None: the backend runs anywhere."""
-    return None
 
 
 def torch_csr_obstacle(device: torch.device) -> str | None:
@@ -194,55 +124,22 @@ def _age_of_triton() -> str | None:
     return None
 
 
-def _family(
-    package: str, backends: dict[str, tuple[str, Obstacle, str]], fallback: str = "torch"
-) -> KernelFamily:
-    """Make a family of `jsem_pyg.kernels`: for each backend a module, an obstacle and a note."""
-    entries = {
-        name: Backend(f"{__package__}.{package}.{module}", obstacle, note)
-        for name, (module, obstacle, note) in backends.items()
+CHEBYSHEV = KernelFamily(
+    {
+        "numba": Backend("jsem_pyg.kernels.chebyshev.numba_cpu", numba_obstacle),
+        "triton": Backend("jsem_pyg.kernels.chebyshev.triton_gpu", triton_obstacle),
+        "torch": Backend("jsem_pyg.kernels.chebyshev.torch_csr", torch_csr_obstacle),
+        "torch_sparse": Backend("jsem_pyg.kernels.chebyshev.torch_sparse", torch_sparse_obstacle),
+        "reference": Backend("jsem_pyg.kernels.chebyshev.reference"),
     }
-    tried = {"cuda": ("triton", "torch"), "cpu": ("numba", "torch")}
-    # "auto" skips what the family does not have, and a list that only repeats the fallback.
-    preference = {
-        device: tuple(name for name in names if name in entries and name != fallback)
-        for device, names in tried.items()
+)
+SINKHORN = KernelFamily(
+    {
+        "numba": Backend("jsem_pyg.kernels.sinkhorn.numba_cpu", numba_obstacle),
+        "triton": Backend("jsem_pyg.kernels.sinkhorn.triton_gpu", triton_obstacle),
+        "torch": Backend("jsem_pyg.kernels.sinkhorn.torch_rows"),
     }
-    return KernelFamily(
-        entries, {device: names for device, names in preference.items() if names}, fallback
-    )
-
-
-CHEBYSHEV = _family(
-    "chebyshev",
-    {
-        "reference": ("reference", no_obstacle, "plain torch, any device"),
-        "torch": ("torch_csr", torch_csr_obstacle, "CSR products, CPU and CUDA"),
-        "torch_sparse": ("torch_sparse", torch_sparse_obstacle, "torch-sparse, CPU and CUDA"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-        "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
-    },
-    fallback="reference",
-)
-EDGES = _family(
-    "edges",
-    {
-        "torch": ("torch_sort", no_obstacle, "any device"),
-        "numba": ("numba_count", numba_obstacle, "compiled, CPU"),
-    },
-)
-SINKHORN = _family(
-    "sinkhorn",
-    {
-        "torch": ("torch_rows", no_obstacle, "tiles of the table, any device"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-        "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
-    },
 )
 
 # Every family, by the job that it does.
-FAMILIES = {
-    "diffusion (Chebyshev series)": CHEBYSHEV,
-    "edge lists (sort and pair)": EDGES,
-    "transport (Sinkhorn)": SINKHORN,
-}
+FAMILIES = {"diffusion (Chebyshev series)": CHEBYSHEV, "transport (Sinkhorn)": SINKHORN}

@@ -94,10 +94,6 @@ def knn_graph(
         `edge_index` [2, E] (int64) and `edge_weight` [E] on the device of `x`; weights are float64
         for float64 points, float32 for all others.
 
-    Raises:
-        ValueError: if `k` or another argument does not fit, or if points are not finite, beyond
-            1e15, or, for the cosine, zero.
-
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
         >>> edge_index, edge_weight = knn_graph(x, k=1, metric="l2", kernel=None)

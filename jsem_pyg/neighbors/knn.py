@@ -55,10 +55,6 @@ def knn_search(
         The neighbours [N, k] (int64) and their distances [N, k], ascending in each row, on the
         device of `x`; float64 for float64 points, float32 for all others.
 
-    Raises:
-        ValueError: if there are no more than k points, or if they are not finite, beyond 1e15, or,
-            for the cosine, zero.
-
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
         >>> neighbor, distance = knn_search(x, k=1, metric="l2")
@@ -87,9 +83,6 @@ def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
 
     Returns:
         [2, N (k + 1)] memberships; hyperedge i begins with its point i.
-
-    Raises:
-        ValueError: if :func:`~jsem_pyg.neighbors.knn_search` refuses the points.
 
     Source: Feng et al., "Hypergraph neural networks", 2019, section 4.2.
 

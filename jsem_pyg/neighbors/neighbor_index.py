@@ -75,9 +75,6 @@ class NeighborIndex:
         Returns:
             The neighbours [M, k] (int64) and their distances [M, k], ascending in each row, on the
             device of `x_new`.
-
-        Raises:
-            ValueError: if `k`, the shape or the values of `x_new` do not fit.
         """
         k = self.k if k is None else k
         check_positive_int("k", k)
@@ -99,7 +96,13 @@ class NeighborIndex:
             The neighbours [M, k] (int64), the nearest first, and the weights [M, k] of the edges
             to them, on the device of `x_new`. A row does not depend on the other new points.
         """
-        neighbor, weight = self._links(x_new)
+        new = place_points(x_new, self.points)
+        neighbor, distance = self._searcher.nearest(new, self.k)
+        new_width = self.width[:1].expand(neighbor.size(0))
+        if KERNELS[self.kernel].has_local_width:
+            new_width = local_width(distance, self.common_width)
+        i = self.num_points + torch.arange(neighbor.size(0))[:, None].expand_as(neighbor)
+        weight = affinity(distance, i, neighbor, torch.cat([self.width, new_width]), self.kernel)
         return neighbor.to(x_new.device), weight.to(x_new.device)
 
     def extend(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,7 +119,7 @@ class NeighborIndex:
         Returns:
             `edge_index` [2, E + 2 M k], sorted, and `edge_weight`, on the device of the graph.
         """
-        neighbor, weight = self._links(x_new)
+        neighbor, weight = (each.cpu() for each in self.links(x_new))
         num_new = neighbor.size(0)
         node = self.num_points + torch.arange(num_new).repeat_interleave(self.k)
         old = self.edge_index[:, self.edge_index[0] < self.edge_index[1]].cpu()
@@ -127,17 +130,6 @@ class NeighborIndex:
         )
         device = self.edge_index.device
         return edges[0].to(device), edges[1].to(device)
-
-    def _links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
-        """Find the links, as :meth:`links` does, on the CPU."""
-        new = place_points(x_new, self.points)
-        neighbor, distance = self._searcher.nearest(new, self.k)
-        new_width = self.width[:1].expand(neighbor.size(0))
-        if KERNELS[self.kernel].has_local_width:
-            new_width = local_width(distance, self.common_width)
-        i = self.num_points + torch.arange(neighbor.size(0))[:, None].expand_as(neighbor)
-        width = torch.cat([self.width, new_width])
-        return neighbor, affinity(distance, i, neighbor, width, self.kernel)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(num_points={self.num_points}, k={self.k})"

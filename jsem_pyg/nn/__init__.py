@@ -1,14 +1,13 @@
 """Stage 8: layers. They own parameters and calls; the mathematics is in stages 4 and 5."""
 
-from .agreement_conductance import AgreementConductance
 from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
-from .endpoint_conductance import EndpointConductance
 from .hetero_diffusion import HeteroDiffusion
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
+from .node_conductance import AgreementConductance, EndpointConductance
 from .relation_conductance import RelationConductance
 from .relational_cheb_conv import RelationalChebConv
 from .relational_features import relational_features

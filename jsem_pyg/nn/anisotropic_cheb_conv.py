@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .._checks import check_bool
-from ..diffusion.filters import Filter
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .channel_map import ChannelMap
 
@@ -36,23 +34,17 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
             and input channel.
-        learn_t (bool): Whether the times are learned.
-        conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`, as
-            for `normalization`, `degree`, `tol`, `backend`, `fuse`, `filter`, `rate`,
-            `num_relations` and `kwargs`.
         add_self_loops (bool): If set to :obj:`False`, no self-loops are added before the
             normalisation. A loop weighs one, and an edge its weight times its conductance, over
             the mean conductance of the edges around (of each end, geometric mean of both).
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
+        **kwargs (optional): `learn_t`, `conductance`, `normalization`, `degree`, `tol`, `backend`,
+            `fuse`, `filter`, `rate`, `num_relations` and further arguments, as in
+            :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
 
     Shapes:
-        - **input:**
-          node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
-          edge indices :math:`(2, |\mathcal{E}|)`, both directions of every edge,
-          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
-          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike,
-          masses of the nodes :math:`(|\mathcal{V}|)` *(optional)*, with normalization=None,
-          relations of the edges in :math:`[0, R)` :math:`(|\mathcal{E}|)`, for `num_relations`
+        - **input:** as of :class:`~jsem_pyg.nn.AnisotropicDiffusion`, with node features
+          :math:`(\ldots, |\mathcal{V}|, C_{in})`
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:
@@ -73,23 +65,12 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         out_channels: int,
         edge_dim: int = 1,
         t: float | Sequence[float] | Tensor = 2.0,
-        learn_t: bool = True,
-        conductance: str | torch.nn.Module = "sigmoid",
-        normalization: str | None = "sym",
-        degree: int | None = None,
-        tol: float = 1e-6,
-        backend: str = "auto",
+        *,
         add_self_loops: bool = True,
         bias: bool = True,
-        fuse: bool = True,
-        filter: Filter | None = None,
-        rate: float = 1.0,
-        num_relations: int | None = None,
         **kwargs: Any,
     ) -> None:
         check_bool("add_self_loops", add_self_loops)
-        solver = normalization, degree, tol, backend, fuse, filter
-        rates = rate, num_relations
-        super().__init__(edge_dim, t, learn_t, conductance, *solver, *rates, **kwargs)
+        super().__init__(edge_dim, t, **kwargs)
         self.options = replace(self.options, self_loop=float(add_self_loops))
         self._make_map(in_channels, out_channels, bias)

@@ -21,7 +21,7 @@ from ..diffusion.times import Times, read_times
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import read_edges
 from ..kernels.fused import SWITCHES
-from ..kernels.table import CHEBYSHEV, lists_backends
+from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
 from .conductance import SigmoidConductance, as_columns
@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 _evolve = torch.compiler.disable(evolve)
 
 
-@lists_backends(CHEBYSHEV)
 class AnisotropicDiffusion(HeatLayer, MessagePassing):
     r"""Heat diffusion on a graph whose edges learn how well they conduct.
 
@@ -82,7 +81,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
-        backend (str): What evaluates the series on the fused path: {backends}.
+        backend (str): What evaluates the series on the fused path, see
+            :func:`~jsem_pyg.diffusion.heat_diffusion`.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
             such as :class:`~jsem_pyg.diffusion.filters.Learned`; the layer takes over its

@@ -21,8 +21,8 @@ from .._checks import (
 from .._precision import center_and_normalize, check_type_of_layer, normalize_rows
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
-from .agreement_conductance import AgreementConductance
 from .anisotropic_diffusion import AnisotropicDiffusion
+from .node_conductance import AgreementConductance
 from .running_mean import RunningMean
 
 

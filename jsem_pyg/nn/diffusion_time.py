@@ -1,7 +1,6 @@
 """A diffusion time that is positive by construction."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,13 +69,6 @@ class DiffusionTime(torch.nn.Module):
         _check_range("t", times, self.start.dtype)
         with torch.no_grad():
             self.raw.copy_((times.to(self.start) / self.start).log() / self.rate)
-
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """Read u and the initial times, for `repr` and `reset_parameters`."""
-        super()._load_from_state_dict(*args, **kwargs)
-        known = torch.tensor(self.initial, dtype=torch.float64, device="cpu").to(self.start)
-        if not self.start.is_meta and not torch.equal(self.start, known):
-            self.initial = self.start.tolist()
 
     def forward(self) -> Tensor:
         """Return the times: 0-d, [S] or [S, D]."""

@@ -128,7 +128,7 @@ def read_metadata(
     missing = {end for a, _, b in edge_types for end in (a, b)} - set(node_types)
     if missing:
         raise ValueError(
-            f"Expected the node types of 'metadata' to hold those of its edge types (got "
+            "Expected 'metadata' to have all node types that its edge types name (got "
             f"{node_types} without {sorted(missing)})."
         )
     return node_types, edge_types

@@ -1,10 +1,10 @@
 """The stackable layer on hypergraphs: diffusion at one or several scales, then a linear map."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
-from ..diffusion.filters import Filter
 from .channel_map import ChannelMap
 from .hypergraph_diffusion import HypergraphDiffusion
 
@@ -22,21 +22,15 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
     to diffuse.
 
     Args:
-        in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
-            first input(s) to the forward method.
-        out_channels (int): Size of each output sample.
+        in_channels (int): As `out_channels`, `t` and `bias` in
+            :class:`~jsem_pyg.nn.AnisotropicChebConv`.
         num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight.
-        t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
-            :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
-            and input channel. As `learn_t`, `normalization`, `degree`, `tol`, `backend` and
-            `filter` in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
-        bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
+        **kwargs (optional): `learn_t`, `normalization`, `degree`, `tol`, `backend` and `filter`, as
+            in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
 
     Shapes:
-        - **input:**
-          node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
-          memberships :math:`(2, M)`, or another form of hypergraph,
-          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*
+        - **input:** as of :class:`~jsem_pyg.nn.HypergraphDiffusion`, with node features
+          :math:`(\ldots, |\mathcal{V}|, C_{in})`
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:
@@ -53,14 +47,9 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
         out_channels: int,
         num_hyperedges: int | None = None,
         t: float | Sequence[float] | Tensor = 1.0,
-        learn_t: bool = True,
-        normalization: str = "sym",
-        degree: int | None = None,
-        tol: float = 1e-6,
-        backend: str = "auto",
+        *,
         bias: bool = True,
-        filter: Filter | None = None,
+        **kwargs: Any,
     ) -> None:
-        solver = (normalization, degree, tol, backend)
-        super().__init__(num_hyperedges, t, learn_t, *solver, filter)
+        super().__init__(num_hyperedges, t, **kwargs)
         self._make_map(in_channels, out_channels, bias)

@@ -9,14 +9,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_positive_int
+from .._checks import check_float, check_positive_int
 from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
 from ..graph import HypergraphStructure
-from ..graph.prepare_hypergraph import read_hypergraph
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .conductance import FLOOR
 from .heat_layer import HeatLayer
@@ -43,7 +41,6 @@ class HyperedgeWeight(torch.nn.Module):
         return FLOOR + softplus(self.raw)
 
 
-@lists_backends(CHEBYSHEV)
 class HypergraphDiffusion(HeatLayer):
     r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
 
@@ -68,13 +65,13 @@ class HypergraphDiffusion(HeatLayer):
             `degree`, `tol` and `filter` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        backend (str): What evaluates the series: {backends}.
+        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Shapes:
         - **input:**
           node features :math:`(\ldots, |\mathcal{V}|, D)`,
-          memberships :math:`(2, M)` (node, hyperedge), a
-          :class:`torch_geometric.data.HyperGraphData` or a batch of them, or a
+          memberships :math:`(2, M)` (node, hyperedge), such as the `edge_index` of a
+          :class:`torch_geometric.data.HyperGraphData`, or a
           :class:`~jsem_pyg.graph.HypergraphStructure`,
           hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*, given or made of features by a
           module of your own
@@ -106,37 +103,49 @@ class HypergraphDiffusion(HeatLayer):
 
     @eager
     def forward(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor = None,
-        num_hyperedges: int | None = None,
+        self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor = None
     ) -> Tensor:
-        """Diffuse the node features; see the class for shapes.
-
-        Without weights, give `num_hyperedges` if the last hyperedges may be empty.
-        """
+        """Diffuse the node features; see the class for shapes."""
         self.check_features(x)
         times = self.times(x)
-        hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
-        return self.transform(x, lambda x: hypergraph_heat(x, *hypergraph, times, self.options))
-
-    def read(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor = None,
-        num_hyperedges: int | None = None,
-    ) -> tuple[HypergraphStructure, OptTensor]:
-        """Read the hypergraph, and multiply the weights that are given and learned."""
-        known = hyperedge_weight if self.weight is None else self.weight.raw
-        if num_hyperedges is None and isinstance(hyperedge_index, Tensor) and known is not None:
-            num_hyperedges = known.numel()  # the last hyperedges may have no members
-        structure, weight = read_hypergraph(
-            self._reader, hyperedge_index, x, hyperedge_weight, num_hyperedges
+        structure = self._read(x, hyperedge_index, hyperedge_weight)
+        weight = self._multiply_weights(x, structure, hyperedge_weight)
+        return self.transform(
+            x, lambda x: hypergraph_heat(x, structure, weight, times, self.options)
         )
+
+    def _read(
+        self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor
+    ) -> HypergraphStructure:
+        """Prepare or recall the hypergraph; check it, the signal and the weights that are given."""
+        structure = hyperedge_index
+        if not isinstance(structure, HypergraphStructure):
+            known = hyperedge_weight if self.weight is None else self.weight.raw
+            if known is not None:
+                check_float("hyperedge_weight", known)
+            # The last hyperedges may have no members.
+            sizes = x.size(-2), None if known is None else known.numel()
+            structure = self._reader.recall(
+                (hyperedge_index,), lambda: HypergraphStructure(hyperedge_index, *sizes), *sizes
+            )
+        if structure.num_nodes != x.size(-2):
+            raise ValueError(
+                f"Expected 'x' to have {structure.num_nodes} nodes, as the prepared "
+                f"'hyperedge_index' (got {x.size(-2)})."
+            )
+        self._reader.check_signal(structure, x)
+        if hyperedge_weight is not None:
+            structure.check_weight_shape(hyperedge_weight)
+            check = structure.check_weight
+            self._reader.check(structure, x, "hyperedge_weight", hyperedge_weight, check)
+        return structure
+
+    def _multiply_weights(
+        self, x: Tensor, structure: HypergraphStructure, weight: OptTensor
+    ) -> OptTensor:
+        """Multiply the weights that are given and learned: [E], or None for ones."""
         if self.weight is None:
-            return structure, weight
+            return weight
         count = self.weight.raw.numel()
         if structure.num_hyperedges != count:
             raise ValueError(
@@ -147,7 +156,7 @@ class HypergraphDiffusion(HeatLayer):
         with full_precision(x.device):
             learned: Tensor = self.weight()
             learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
-            return structure, learned if weight is None else weight * learned
+            return learned if weight is None else weight * learned
 
     def _describe(self) -> str:
         parts = [super()._describe()]

@@ -9,27 +9,32 @@ from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import HeteroDictLinear, Linear, is_uninitialized_parameter
 from torch_geometric.nn.inits import glorot, reset, zeros
 
-from .._checks import check_bool, check_edge_weight, check_positive_int
-from .._precision import check_type_of_layer
+from .._checks import (
+    check_bool,
+    check_edge_index,
+    check_edge_type,
+    check_edge_weight,
+    check_positive_int,
+)
+from .._precision import check_type_of_layer, without_autocast
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
 from ..graph.prepare import GraphReader
 from ..graph.relations import (
     EdgeType,
-    HeteroGraph,
     Metadata,
     check_dictionaries,
     merge_reverse,
-    read_relations,
+    refuse_self_loops,
 )
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import read_metadata
-from .relational_heat import RelationalGraph, RelationalHeat
+from .relational_heat import RelationalGraph
+
+_ANY = "node"  # the type of nodes that have no types
 
 
-@lists_backends(CHEBYSHEV)
 class RelationalChebConv(torch.nn.Module):
     r"""A graph convolution over edges of several kinds (relations).
 
@@ -37,17 +42,16 @@ class RelationalChebConv(torch.nn.Module):
         \mathbf{X}^{\prime} = \sum_{r=1}^{R} e^{-t_r \mathbf{L}_r} \mathbf{X} \mathbf{\Theta}_r
         + \mathbf{b}
 
-    where :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` is the Laplacian of the
-    edges of a relation, each of them in both directions. A relation acts on the nodes of its two
-    types, or on all nodes if these have no types; a node without an edge in the relation keeps its
-    features :math:`\mathbf{X} \mathbf{\Theta}_r`. A relation with
-    edges is evaluated by a series of its own, and nothing of the size of the edges times the
-    channels is stored. First derivatives only.
+    with the Laplacian :math:`\mathbf{L}_r = \mathbf{I} - \mathbf{D}_r^{-1} \mathbf{W}_r` of a
+    relation's edges, each in both directions. A relation acts on the nodes of its two types, or on
+    all nodes if these have no types. A node without an edge in the relation keeps
+    :math:`\mathbf{X} \mathbf{\Theta}_r`. Nothing of the size of the edges times the channels is
+    stored.
 
-    There are two forms. With a number of relations, the call is that of
-    :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is that of
-    :class:`torch_geometric.nn.HGTConv` and :class:`torch_geometric.nn.HANConv`. An edge type then
-    needs no reverse: the type `(b, 'rev_r', a)`, which
+    There are two forms. With a number of relations, the layer is called as
+    :class:`torch_geometric.nn.RGCNConv`. With the metadata of a heterogeneous graph, it is called
+    as :class:`torch_geometric.nn.HGTConv` and :class:`torch_geometric.nn.HANConv`. An edge type
+    then needs no reverse: the type `(b, 'rev_r', a)`, which
     :class:`torch_geometric.transforms.ToUndirected` adds, is the same relation as `(a, 'r', b)`.
 
     Args:
@@ -64,8 +68,12 @@ class RelationalChebConv(torch.nn.Module):
             relations share, :math:`\mathbf{\Theta}_r = \sum_{b=1}^{B} a_{rb} \mathbf{V}_b`;
             :obj:`None` learns one for each relation.
         root_weight (bool): Whether a map of the node itself, :math:`\mathbf{X}
-            \mathbf{\Theta}_0`, is added; with metadata, one for each node type. Heat alone keeps a
-            part of every node's features already.
+            \mathbf{\Theta}_0`, is added; with metadata, one for each node type.
+        from_neighbors (bool): Whether heat starts at the neighbours of a node:
+            :math:`(\mathbf{I} - \mathbf{L}_r) e^{-t_r \mathbf{L}_r}` in place of
+            :math:`e^{-t_r \mathbf{L}_r}`, at short times the means of
+            :class:`torch_geometric.nn.RGCNConv`. It suits nodes whose own features say little,
+            such as learned embeddings.
         add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
             before the normalisation. Self-loops in `edge_index` are then left out, otherwise
             refused.
@@ -75,10 +83,9 @@ class RelationalChebConv(torch.nn.Module):
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
         degree (int, optional): Number of products with the adjacency matrix; :obj:`None` takes as
             many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
-        tol (float): Largest error of the series, as a part of the norm of
-            :math:`\mathbf{X} \mathbf{\Theta}_r` (in which a node counts by its degree, if
-            :obj:`"rw"`). The result is a polynomial with exact derivatives at any :obj:`tol`.
-        backend (str): What evaluates the series: {backends}.
+        tol (float): Relative error allowed. The series is cut at a hundredth of it, as in
+            :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, C_{in})`,
@@ -109,29 +116,32 @@ class RelationalChebConv(torch.nn.Module):
         learn_t: bool = True,
         num_bases: int | None = None,
         root_weight: bool = False,
+        from_neighbors: bool = False,
         add_self_loops: bool = False,
         bias: bool = True,
         normalization: str | None = "rw",
         degree: int | None = None,
-        tol: float = 1e-3,
+        tol: float = 0.1,
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        flags = {"root_weight": root_weight, "add_self_loops": add_self_loops, "bias": bias}
-        for name, value in flags.items():
-            check_bool(name, value)
+        check_bool("root_weight", root_weight)
+        check_bool("from_neighbors", from_neighbors)
+        check_bool("add_self_loops", add_self_loops)
+        check_bool("bias", bias)
         check_positive_int("out_channels", out_channels)
-        self.node_types: list[str] = []  # none, if all nodes are of one kind
-        self.relations: tuple[Any, ...]
+        self._has_types = not isinstance(num_relations, int)
         if isinstance(num_relations, int):
             check_positive_int("num_relations", num_relations)
-            self.relations = tuple(range(num_relations))
+            self.node_types = [_ANY]
+            self.edge_types = [(_ANY, str(number), _ANY) for number in range(num_relations)]
         else:
             self.node_types, self.edge_types = read_metadata(
                 num_relations, "num_relations", "a positive integer, or "
             )
-            self.relations = merge_reverse(self.edge_types)[0]
+        self.relations = merge_reverse(self.edge_types)[0]
         self.in_channels, self.out_channels = in_channels, out_channels
+        self.from_neighbors = from_neighbors
         self.lin_dict = self._input_maps()
         width = out_channels if self.lin_dict is not None else in_channels
         if width != -1:
@@ -141,7 +151,7 @@ class RelationalChebConv(torch.nn.Module):
         count = len(self.relations)
         self.num_matrices = count if num_bases is None else num_bases
         self.mixture = Parameter(torch.empty(count, num_bases)) if num_bases else None
-        num_roots = max(len(self.node_types), 1) if root_weight else 0
+        num_roots = len(self.node_types) if root_weight else 0
         height = (self.num_matrices + num_roots) * out_channels
         self.lin = Linear(width, height, bias=False, weight_initializer="glorot")
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
@@ -153,10 +163,10 @@ class RelationalChebConv(torch.nn.Module):
     def _input_maps(self) -> HeteroDictLinear | None:
         """Make the maps of features whose widths differ by the node type; None without them."""
         if not isinstance(self.in_channels, Mapping):
-            if not self.node_types or self.in_channels != -1:
+            if not self._has_types or self.in_channels != -1:
                 return None
             return HeteroDictLinear(-1, self.out_channels, self.node_types)
-        if not self.node_types or set(self.in_channels) != set(self.node_types):
+        if not self._has_types or set(self.in_channels) != set(self.node_types):
             raise ValueError(
                 "Expected 'in_channels' to be an integer, or to have the node types of the "
                 f"metadata, {self.node_types} (got {self.in_channels})."
@@ -187,18 +197,18 @@ class RelationalChebConv(torch.nn.Module):
         With metadata the call is `(x_dict, edge_index_dict, edge_weight_dict)`: the weights may
         also come third.
         """
-        if not self.node_types:
+        if not self._has_types:
             check_signal(x)
-            return self._convolve(x, self._read(edge_index, edge_type, edge_weight, len(x)))
+            check_type_of_layer("x", x, self.lin)
+            graph = self._read_numbers(edge_index, edge_type, edge_weight, len(x))
+            return self._convolve({_ANY: x}, graph)[_ANY]
         weights = edge_type if edge_weight_dict is None else edge_weight_dict
         check_dictionaries(x, edge_index, self.node_types, self._widths())
         check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
         if self.lin_dict is not None:
             x = self.lin_dict(x)
-        sizes = [len(x[name]) for name in self.node_types]
-        graph = self._read_types(edge_index, weights or {}, sizes)
-        out = self._convolve(torch.cat([x[name] for name in self.node_types]), graph)
-        return dict(zip(self.node_types, out.split(sizes), strict=True))
+        x_dict = {name: x[name] for name in self.node_types}
+        return self._convolve(x_dict, self._read_types(edge_index, weights or {}, x_dict))
 
     def _widths(self) -> int | dict[str, int]:
         """Return how wide the features of each type must be; -1 if the first call decides."""
@@ -206,69 +216,68 @@ class RelationalChebConv(torch.nn.Module):
             return int(self.lin.in_channels)
         return {name: int(self.lin_dict.lins[name].in_channels) for name in self.node_types}
 
-    def _read(
+    def _read_numbers(
         self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None, num_nodes: int
     ) -> RelationalGraph:
         """Prepare a graph whose nodes are of one kind, or recall it."""
-        count, has_loops = len(self.relations), self.options.self_loop > 0
         dtype = self.lin.weight.dtype
-        weights = () if edge_weight is None else (edge_weight,)
-        _check_constant(weights)
 
         def make() -> RelationalGraph:
-            pairs = read_relations(edge_index, edge_type, num_nodes, count, has_loops)
-            weight = edge_weight
-            if weight is None:
-                weight = torch.ones(edge_index.size(1), device=edge_index.device)
-            check_edge_weight(weight, edge_index.size(1))
-            groups, belongs = (slice(0, num_nodes),), torch.ones(1, count, dtype=torch.bool)
-            return RelationalGraph(pairs, pairs.weigh(weight), groups, belongs, self.options, dtype)
+            check_edge_index(edge_index, num_nodes)
+            check_edge_type(edge_type, edge_index.size(1), len(self.relations))
+            if self.options.self_loop == 0:
+                refuse_self_loops("'edge_index'", *edge_index)
+            edges, weights = {}, {}
+            for number, name in enumerate(self.relations):
+                edges[name] = edge_index[:, edge_type == number]
+                if edge_weight is not None:
+                    check_edge_weight(edge_weight, edge_index.size(1))
+                    weights[name] = edge_weight[edge_type == number]
+            sizes = {_ANY: num_nodes}
+            return RelationalGraph(edges, weights, sizes, self.edge_types, self.options, dtype)
 
-        return self._reader.recall((edge_index, edge_type, *weights), make, num_nodes, dtype)
+        given = (edge_index, edge_type) + (() if edge_weight is None else (edge_weight,))
+        _check_constant(given)
+        return self._reader.recall(given, make, num_nodes, dtype)
 
     def _read_types(
         self,
-        edge_index_dict: Mapping[EdgeType, Tensor],
-        edge_weight_dict: Mapping[EdgeType, Tensor],
-        sizes: list[int],
+        edges: Mapping[EdgeType, Tensor],
+        weights: Mapping[EdgeType, Tensor],
+        x_dict: dict[str, Tensor],
     ) -> RelationalGraph:
         """Prepare a graph whose nodes have types, or recall it."""
-        num_nodes = dict(zip(self.node_types, sizes, strict=True))
-        dtype = self.lin.weight.dtype
-        _check_constant(tuple(edge_weight_dict.values()))
+        sizes, dtype = {name: len(x) for name, x in x_dict.items()}, self.lin.weight.dtype
 
         def make() -> RelationalGraph:
-            has_loops = self.options.self_loop > 0
-            graph = HeteroGraph(edge_index_dict, num_nodes, self.edge_types, has_loops)
-            weight = graph.pair_weight(edge_weight_dict)
-            groups, belongs = tuple(graph.rows.values()), graph.belongs
-            return RelationalGraph(graph.pairs, weight, groups, belongs, self.options, dtype)
+            return RelationalGraph(edges, weights, sizes, self.edge_types, self.options, dtype)
 
-        given = *edge_index_dict.values(), *edge_weight_dict.values()
-        names = *edge_index_dict, *edge_weight_dict
-        return self._reader.recall(given, make, names, dtype, *sizes)
+        given = *edges.values(), *weights.values()
+        _check_constant(given)
+        return self._reader.recall(given, make, *edges, *weights, *sizes.values(), dtype)
 
-    def _convolve(self, x: Tensor, graph: RelationalGraph) -> Tensor:
-        """Convolve the features [N, C_in] of all nodes: [N, C_out]."""
-        self._reader.check_signal(graph, x)
-        check_type_of_layer("x", x, self.lin)
-        if is_uninitialized_parameter(self.lin.weight):
-            self.lin(x[:0])  # a lazy map takes its width from its first call
-        if x.dim() != 2 or x.size(-1) != self.lin.in_channels:
-            raise ValueError(
-                f"Expected 'x' to have shape [N, {self.lin.in_channels}], by 'in_channels' (got "
-                f"{list(x.shape)})."
-            )
-        maps = self.lin.weight.view(-1, self.out_channels, x.size(-1)).transpose(1, 2)
+    @without_autocast
+    def _convolve(self, x_dict: dict[str, Tensor], graph: RelationalGraph) -> dict[str, Tensor]:
+        """Convolve the features [N, C_in] of each node type: [N, C_out]."""
+        for x in x_dict.values():
+            self._reader.check_signal(graph, x)
+            if is_uninitialized_parameter(self.lin.weight):
+                self.lin(x[:0])  # a lazy map takes its width from its first call
+            if x.dim() != 2 or x.size(1) != self.lin.in_channels:
+                raise ValueError(
+                    f"Expected 'x' to have shape [N, {self.lin.in_channels}], by 'in_channels' "
+                    f"(got {list(x.shape)})."
+                )
+        # In autocast their type may differ.
+        x_dict = {name: x.to(self.lin.weight.dtype) for name, x in x_dict.items()}
+        maps = self.lin.weight.view(-1, self.out_channels, self.lin.in_channels).transpose(1, 2)
         theta, roots = maps.split((self.num_matrices, len(maps) - self.num_matrices))
         if self.mixture is not None:
             theta = torch.einsum("rb,bio->rio", self.mixture, theta)
-        # All nodes of a type keep X Theta_r, and those with edges get what diffusion adds to it.
-        own = torch.einsum("ar,rio->aio", graph.belongs.to(theta), theta)
-        own = own + roots if len(roots) else own
-        x = x.to(theta.dtype)  # it may differ in autocast
-        out: Tensor = RelationalHeat.apply(x, own.to(theta.dtype), theta, self.time(), graph)
-        return out if self.bias is None else out.add_(self.bias)
+        out = graph.diffuse(x_dict, theta, self.time(), self.from_neighbors)
+        for name, root in zip(x_dict, roots, strict=False):  # there may be none
+            out[name] = out[name] + x_dict[name] @ root
+        return out if self.bias is None else {name: x + self.bias for name, x in out.items()}
 
     @property
     def t(self) -> Tensor:
@@ -289,8 +298,8 @@ class RelationalChebConv(torch.nn.Module):
         )
 
 
-def _check_constant(weights: tuple[Tensor, ...]) -> None:
-    if any(each.requires_grad for each in weights):
+def _check_constant(given: tuple[Tensor, ...]) -> None:
+    if any(getattr(each, "requires_grad", False) for each in given):
         raise ValueError(
             "Expected edge weights that are not learned (got some with requires_grad=True). To fix "
             "this, detach them, or take AnisotropicDiffusion for edges that learn to conduct."

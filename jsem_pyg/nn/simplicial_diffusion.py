@@ -10,14 +10,11 @@ from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
 from ..diffusion.times import read_times
-from ..kernels.table import lists_backends
 from ..kernels.torch_func import eager
-from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
 from .heat_layer import HeatLayer
 
 
-@lists_backends(FACTORED)
 class SimplicialDiffusion(HeatLayer):
     r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
 
@@ -45,9 +42,10 @@ class SimplicialDiffusion(HeatLayer):
         t_up (float, list or torch.Tensor, optional): Initial time of the same shape, by which curls
             decay; :obj:`None` takes :obj:`t`. Both are learned by themselves.
         learn_t (bool): Whether the times are learned.
-        normalization (str, optional): :obj:`None` as above; :obj:`"sym"` or :obj:`"rw"` as in
+        normalization (str, optional): :obj:`None` as above; :obj:`"sym"` as in
             :func:`~jsem_pyg.operators.hodge_operator`.
-        backend (str): What evaluates the series: {backends}.
+        backend (str): What evaluates the series: :obj:`"torch"`, :obj:`"reference"` (any device,
+            twice differentiable) or :obj:`"auto"`, the first of these that can run.
         filter (Filter, optional): A function f of the whole Laplacian,
             :math:`f(\mathbf{L}_{\mathrm{down}} + \mathbf{L}_{\mathrm{up}}) \mathbf{X}`, in place of
             the heat; the times are then not used.
@@ -55,8 +53,7 @@ class SimplicialDiffusion(HeatLayer):
     Shapes:
         - **input:**
           flows :math:`(\ldots, |\mathcal{E}|, D)`, positive along the direction of their column,
-          edge indices :math:`(2, |\mathcal{E}|)`, each edge once in either orientation, or in both
-          directions, where the flow of (j, i) is that of (i, j) with the other sign; or a
+          edge indices :math:`(2, |\mathcal{E}|)`, each edge once in either orientation, or a
           :class:`~jsem_pyg.graph.SimplicialStructure`,
           filled triangles :math:`(3, |\mathcal{F}|)` *(optional, else all)*,
           edge weights > 0 :math:`(|\mathcal{E}|)` *(optional)*,

@@ -32,11 +32,7 @@ from ..kernels.table import CHEBYSHEV, KernelFamily
 from ..kernels.torch_func import lasting
 
 # The kernels that can multiply by factors.
-FACTORED = KernelFamily(
-    {name: CHEBYSHEV.backends[name] for name in ("reference", "torch")},
-    {"cuda": ("torch",), "cpu": ("torch",)},
-    "reference",
-)
+FACTORED = KernelFamily({name: CHEBYSHEV.backends[name] for name in ("torch", "reference")})
 
 
 class Halfway(NamedTuple):
@@ -98,11 +94,7 @@ def factored_operator(
     beta: float,
     backend: str = "auto",
 ) -> Operator:
-    """Make a :class:`FactoredOperator` for a backend.
-
-    Raises:
-        ValueError: if `backend` is another than "auto", "torch" or "reference", or cannot run.
-    """
+    """Make a :class:`FactoredOperator` for a backend."""
     by_messages = FACTORED.choose(backend, root.device) == "reference"
     operator = FactoredOperator(b, root, share, alpha, beta, by_messages)
     return AutogradOperator(operator) if backend == "reference" else operator

@@ -19,35 +19,18 @@ Two times, one for each part: Barbarossa and Sardellitti 2020, "Topological sign
 simplicial complexes", IEEE Transactions on Signal Processing 68.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_instance, check_vector, numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
-from ..kernels.table import lists_backends
 from .factored import FACTORED, factored_operator
 from .heat_operator import HeatOperator, Scaling
 
-
-class _Normalization(NamedTuple):
-    """How a Hodge Laplacian is normalised."""
-
-    by_degree: bool  # W0 twice the degrees, W2 a third of the weights of the triangles
-    row_scale: Callable[[Tensor], Tensor | None]  # from the weights of the edges
+HODGE_NORMALIZATIONS = (None, "sym")
 
 
-HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
-    None: _Normalization(False, lambda edge_weight: None),
-    "sym": _Normalization(True, lambda edge_weight: None),
-    "rw": _Normalization(True, lambda edge_weight: 1 / edge_weight.sqrt()),
-}
-
-
-@lists_backends(FACTORED)
 def hodge_operator(
     structure: SimplicialStructure,
     part: str,
@@ -69,15 +52,10 @@ def hodge_operator(
         triangle_weight: [F] non-negative, in the order of the structure's triangles; None: ones.
         normalization: None for :math:`\mathbf{W}_0 = \mathbf{I}`; "sym" for Schaub's, W0 twice the
             weighted degrees, and W2 a third of the weights of the triangles, which with the edge
-            weights above has its spectrum in [0, 1]; "rw" for the random walk that is similar to
-            it, :math:`\mathbf{W}_1^{1/2} \mathbf{L} \mathbf{W}_1^{-1/2}`.
-        backend: {backends}. The first is twice differentiable, the second needs bounded memory.
+            weights above has its spectrum in [0, 1].
+        backend: "torch" (in bounded memory), "reference" (any device, twice differentiable) or
+            "auto", the first of these that can run.
         dtype: what signals are computed in; None: the type of the weights.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if a choice is none of these, the backend cannot run, or weights do not fit.
-            Their values are not looked at.
     """
     check_instance("structure", structure, SimplicialStructure, "a SimplicialStructure")
     if edge_weight is not None:
@@ -89,7 +67,7 @@ def hodge_operator(
     check_choice("part", part, ("down", "up"))
     check_choice("normalization", normalization, HODGE_NORMALIZATIONS)
     FACTORED.check(backend)
-    by_degree, row_scale = HODGE_NORMALIZATIONS[normalization]
+    by_degree = normalization == "sym"
     weights = _weights(structure, edge_weight, triangle_weight, by_degree, dtype)
     edge_weight, triangle_weight = weights
     if part == "down":
@@ -98,23 +76,13 @@ def hodge_operator(
     else:
         b, b_t = structure.triangle_boundary
         root, share = 1 / edge_weight.sqrt(), triangle_weight / (3 if by_degree else 1)
-    unit = _extent(root)[1]
+    unit = float(numbers_of(root).max()) if root.numel() else 1.0
     root, share = root / unit, share * unit * unit
     rate = _rate(b, root, share)
     dtype = root.dtype if dtype is None else dtype
     factors = root.to(dtype), (share / rate).to(dtype)
     matrix = factored_operator((b, b_t), *factors, 1, -1, backend)
-    scale, condition = row_scale(edge_weight), 1.0
-    if scale is not None:
-        low, high = _extent(scale)
-        scale, condition = (scale / high).to(dtype), high / low
-    return HeatOperator(matrix, Scaling(rate, scale, None, condition), dtype)
-
-
-def _extent(values: Tensor) -> tuple[float, float]:
-    """Return the smallest and the largest; ones if there are none."""
-    values = numbers_of(values)
-    return (float(values.min()), float(values.max())) if values.numel() else (1.0, 1.0)
+    return HeatOperator(matrix, Scaling(rate), dtype)
 
 
 def _weights(

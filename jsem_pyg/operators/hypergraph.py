@@ -47,11 +47,6 @@ def hypergraph_operator(
             matrix with an entry for any two nodes of a hyperedge.
         backend: what multiplies; by factors "auto", "torch" or "reference".
         dtype: what signals are computed in; None: the type of the weights.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if a choice is none of these, the backend cannot run, or there is not a weight
-            for each hyperedge. Values are not looked at.
     """
     check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
     if dtype is not None:

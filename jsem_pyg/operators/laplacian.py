@@ -24,7 +24,6 @@ from .._checks import (
     numbers_of,
 )
 from ..graph.rows import GraphRows
-from ..kernels.table import CHEBYSHEV, lists_backends
 from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
@@ -54,7 +53,6 @@ class Entries(NamedTuple):
         return HeatOperator(matrix, self.scaling, self.off_diagonal.dtype)
 
 
-@lists_backends(CHEBYSHEV)
 def laplacian_operator(
     structure: GraphRows,
     edge_weight: Tensor | None = None,
@@ -76,7 +74,7 @@ def laplacian_operator(
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
         conductance: [E] numbers that the weights are multiplied by, in [0, 1]; None: ones.
-        backend: {backends}.
+        backend: what evaluates a series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
             equation 2). Beside it an edge counts by its conductance over the mean conductance of
@@ -86,11 +84,6 @@ def laplacian_operator(
             weights. Roots of degrees or masses that differ by more than 1e6 are used in float64.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
             `normalization=None`; None: ones.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `normalization` or `backend` is none of these, the backend cannot run, or
-            weights or conductance do not fit the edges. Their values are not looked at.
     """
     check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
     check_nonnegative("self_loop", self_loop)

@@ -15,8 +15,6 @@ from .processes import (
     DistributedGraph,
     distribute,
     distributed_knn_graph,
-    load_part,
-    save_parts,
     sum_gradients,
 )
 from .pruning import prune_edges
@@ -28,9 +26,7 @@ __all__ = [
     "diffuse_file",
     "distribute",
     "distributed_knn_graph",
-    "load_part",
     "prune_edges",
     "recursive_partition",
-    "save_parts",
     "sum_gradients",
 ]

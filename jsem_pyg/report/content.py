@@ -1,4 +1,4 @@
-"""Collect what the page shows: groups of points, edges, histograms and pictures."""
+"""Collect what the page shows: groups of points, edges and pictures."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,14 +8,10 @@ import numpy as np
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import as_argument
-from ..curvature import forman_curvature
 from .findings import Findings
 
 SIDE = 65_535  # of the map, whose places have 16 bits: a pixel's width when 60 times enlarged
 FULL = 65_500  # a conductance of one, in 16 bits; hundredths, the page's thresholds, are whole
-BINS = 40
-_ROUNDING = 1e-9  # of a curvature, a difference of numbers of at least one
 
 
 @dataclass(frozen=True)
@@ -29,17 +25,6 @@ class Grouping:
     is_level: bool = False  # another number of clusters than the one that was taken
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Counts edge values, inside clusters and between them."""
-
-    name: str
-    summary: str
-    borders: list[float]  # of the bins
-    inside: list[int]
-    between: list[int]
-
-
 def read_groupings(
     graph: Data, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
 ) -> list[Grouping]:
@@ -47,11 +32,6 @@ def read_groupings(
     groupings = [_group("cluster", found.labels, cluster_names, "cluster_names")]
     if graph.get("y") is not None:
         groupings.append(_group("label", graph.y, label_names, "label_names"))
-    elif label_names is not None:
-        raise ValueError(
-            "Expected 'label_names' to be left out for 'data' without labels y (got "
-            f"{label_names!r})."
-        )
     levels = [None] * len(found.levels) if level_names is None else list(level_names)
     if len(levels) != len(found.levels):
         raise ValueError(
@@ -137,39 +117,6 @@ def edge_arrays(edge_index: Tensor, conductance: Tensor, num_nodes: int) -> dict
     }
 
 
-def histograms(graph: Data, conductance: Tensor, clusters: np.ndarray) -> list[Histogram]:
-    """Count conductances [E] and curvatures, inside clusters [N] and between two."""
-    once = graph.edge_index[0] < graph.edge_index[1]
-    if not bool(once.any()):
-        return []
-    with as_argument("data.edge_weight", "edge_weight"), as_argument("data", "edge_index"):
-        curvature = forman_curvature(graph.edge_index, graph.get("edge_weight"), graph.num_nodes)
-    source, target = graph.edge_index[:, once].numpy()
-    same = clusters[source] == clusters[target]
-    conducting, bent = (each[once].double().numpy() for each in (conductance, curvature))
-    low, high = np.quantile(bent, [0.005, 0.995])
-    if high - low <= _ROUNDING * max(1.0, abs(low), abs(high)):  # all the same
-        high = low + max(1.0, abs(low))
-    return [
-        _histogram("Conductance", conducting, same, 0.0, 1.0),
-        _histogram("Forman-Ricci curvature, augmented", bent, same, low, high),
-    ]
-
-
-def _histogram(
-    name: str, values: np.ndarray, same: np.ndarray, low: float, high: float
-) -> Histogram:
-    """Count values; the first and the last bin also count what lies outside of them."""
-    borders = np.linspace(low, high, BINS + 1)
-    counts, parts = [], []
-    for kind, each in (("inside", values[same]), ("between", values[~same])):
-        counts.append(np.histogram(each.clip(low, high), borders)[0].tolist())
-        if len(each):
-            first, middle, last = np.quantile(each, [0.05, 0.5, 0.95])
-            parts.append(f"{kind}: median {middle:.3g}, 90 % in [{first:.3g}, {last:.3g}]")
-    return Histogram(name, "; ".join(parts), borders.tolist(), *counts)
-
-
 def to_grid(places: np.ndarray) -> np.ndarray:
     """Fit places [T, N, 2] into a square of 16 bits, as far apart in both directions."""
     low, high = places.min((0, 1)), places.max((0, 1))
@@ -178,6 +125,6 @@ def to_grid(places: np.ndarray) -> np.ndarray:
     return np.rint((places - low + margin) * (SIDE / width)).astype(np.uint16)
 
 
-def for_scripts(each: Grouping | Histogram) -> dict[str, Any]:
-    """Return the fields as values of JSON, without arrays."""
+def for_scripts(each: Grouping) -> dict[str, Any]:
+    """Return the fields but the array, as values of JSON."""
     return {name: value for name, value in vars(each).items() if name != "of"}

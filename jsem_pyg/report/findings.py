@@ -26,11 +26,7 @@ from ..training.training_graph import prepare_graph
 
 @dataclass(frozen=True)
 class Findings:
-    """Holds results on a graph: clusters, and the conductances of its edges.
-
-    :func:`report` reads it from what :func:`~jsem_pyg.training.fit` returns for a
-    `DiffusionClassifier`, and from a fitted `DiffusionClusterer`; make your own for any other
-    model.
+    """Holds results on a graph: clusters, and the conductances of its edges, of any model.
 
     Args:
         labels: [N] the cluster of each point, integers.
@@ -83,13 +79,10 @@ def _read(data: Data, result: Any) -> Findings:
         return Findings(labels, conductances, result.t_, levels=levels)
     if isinstance(result, FitResult) and isinstance(result.model, DiffusionClassifier):
         return _of_classifier(data, result.model)
-    kind = type(result).__name__
-    if isinstance(result, FitResult):
-        kind = f"a FitResult of {type(result.model).__name__}"
+    kind = type(result.model if isinstance(result, FitResult) else result).__name__
     raise TypeError(
         "Expected 'result' to be what `fit` returns for a DiffusionClassifier, a fitted "
-        f"DiffusionClusterer or Findings (got {kind}). To fix this, cluster the diffused points "
-        "and pass Findings(labels, conductances, t)."
+        f"DiffusionClusterer or Findings (got {kind})."
     )
 
 
@@ -114,8 +107,7 @@ def _fitted_graph(data: Any, clusterer: DiffusionClusterer) -> Data:
     if not clusterer.was_fitted_to(given):
         raise ValueError(
             "Expected 'data' to hold the points that the clusterer was fitted to, in their order "
-            f"(got others, of shape {list(np.shape(given))}). To fix this, fit a clusterer to "
-            "these, or pass Findings of your own."
+            f"(got others, of shape {list(np.shape(given))})."
         )
     return Data(
         x=torch.from_numpy(clusterer.points_),

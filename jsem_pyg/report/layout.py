@@ -1,8 +1,6 @@
 """Place the points on the map, at each diffusion time.
 
-The features diffuse for each time along the edges as they conduct, and a layout in two dimensions
-is made of them. Only neighbourhoods on it mean something, no distances; but a point stays about
-where it was from one time to the next, so that what moves is seen to move.
+A point stays about where it was from one time to the next, so that what moves is seen to move.
 """
 
 import warnings
@@ -65,11 +63,7 @@ def place_points(
 
 
 def reduce_features(x: Tensor, seed: int) -> Tensor:
-    """Reduce directions from the centre [N, D] to principal components [N, at most 50].
-
-    Heat acts on columns: those of a projection diffuse as the projected columns do, so this is no
-    approximation of the diffusion.
-    """
+    """Reduce directions from the centre [N, D] to principal components [N, at most 50]."""
     x = x.double()
     x = x - x[0]  # copies of one point are zero then, not rounding
     signal = unit_rows(x - x.mean(0)).float()

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import check_instance
 from .._extras import import_optional, version_of
 
-SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "charts", "main")
+SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "main")
 PACKAGES = (
     *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
     *("numba", "umap-learn", "plotly"),
@@ -28,13 +29,7 @@ class Table(NamedTuple):
 
 
 def render(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **shown: Any) -> str:
-    """Fill the template.
-
-    Args:
-        content: what the scripts read, values of JSON.
-        arrays: what else the scripts read, by name.
-        shown: what the template itself shows, see `assets/page.html`. Texts in it are escaped.
-    """
+    """Fill `assets/page.html`: content and arrays are for its scripts, `shown` is what it shows."""
     jinja2 = import_optional("jinja2", "A report")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -51,8 +46,7 @@ def render(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **shown
 
 def plotly_script() -> str:
     """Return plotly.js, minified, which the package plotly brings along."""
-    script: str = import_optional("plotly.offline", "A report").get_plotlyjs()
-    return script
+    return str(import_optional("plotly.offline", "A report").get_plotlyjs())
 
 
 def _asset(name: str) -> str:
@@ -63,15 +57,7 @@ def pack(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     """Pack content and arrays as base64: no text of a user's can be taken for HTML in it.
 
     What is packed, by gzip: the length of a header (uint32, little-endian), the header, the arrays.
-    The header is JSON in ASCII: the content, and "arrays" with type, shape and place of each array
-    behind the header, in bytes.
-
-    Example:
-        >>> block = gzip.decompress(base64.b64decode(pack({"n": 2}, {"a": np.uint8([7, 9])})))
-        >>> block[4:-2].decode()
-        '{"n": 2, "arrays": {"a": {"type": "uint8", "shape": [2], "start": 0}}}'
-        >>> list(block[-2:])
-        [7, 9]
+    The header is JSON: the content, and "arrays" with type, shape and start of each array.
     """
     places, parts, start = {}, [], 0
     for name, array in arrays.items():
@@ -90,39 +76,22 @@ def score_table(scores: Any) -> Table | None:
         return None
     if hasattr(scores, "to_dict"):  # a pandas.DataFrame
         scores = scores.to_dict("index")
-    if not isinstance(scores, Mapping):
-        raise TypeError(
-            "Expected 'scores' to be a pandas.DataFrame or a mapping (got "
-            f"{type(scores).__name__})."
-        )
+    check_instance("scores", scores, Mapping, "a pandas.DataFrame or a mapping")
     if not all(isinstance(row, Mapping) for row in scores.values()):
         scores = {name: {"value": value} for name, value in scores.items()}
-    methods = {str(method): _joined(row) for method, row in scores.items()}
-    columns = list(dict.fromkeys(name for row in methods.values() for name in row))
+    columns = list(dict.fromkeys(str(name) for row in scores.values() for name in row))
     rows = [
-        [method, *(_text(row.get(name, "")) for name in columns)] for method, row in methods.items()
+        [str(method), *(_text(row.get(name, "")) for name in columns)]
+        for method, row in scores.items()
     ]
     return Table(["", *columns], rows)
-
-
-def _joined(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Join the scores ``..._mean`` and ``..._std`` to a pair without these endings."""
-    row, joined = {str(name): value for name, value in row.items()}, {}
-    for name, value in row.items():
-        mean, spread = name.removesuffix("_mean"), name.removesuffix("_std")
-        if mean != name and f"{mean}_std" in row:
-            joined[mean] = (value, row[f"{mean}_std"])
-        elif spread == name or f"{spread}_mean" not in row:
-            joined[name] = value
-    return joined
 
 
 def settings_table(settings: Any) -> Table | None:
     """Make a row for each setting."""
     if settings is None:
         return None
-    if not isinstance(settings, Mapping):
-        raise TypeError(f"Expected 'settings' to be a mapping (got {type(settings).__name__}).")
+    check_instance("settings", settings, Mapping, "a mapping")
     return Table(["setting", "value"], [[str(name), str(each)] for name, each in settings.items()])
 
 

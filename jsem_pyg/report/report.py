@@ -19,7 +19,6 @@ from .content import (
     SIDE,
     edge_arrays,
     for_scripts,
-    histograms,
     read_counts,
     read_groupings,
     read_images,
@@ -58,14 +57,7 @@ def report(
     text, click it for its edges and how well they conduct. A search box and a lasso pick points
     out and list them, a slider lets heat flow from the raw features to the chosen time, another one
     shows the levels of a clusterer, and the edges that closed can be shown. Beside the map are
-    clusters, scores, histograms of conductance and curvature, settings and versions.
-
-    The map shows features that diffuse along the edges as they conduct, for 0, 1/8, 1/4, 1/2 and
-    all of the chosen time.
-    Distances on it mean little, neighbourhoods more; a place has 16 bits, a conductance as well.
-
-    The drawing is by plotly.js, which draws 100,000 points by WebGL. The same input gives the same
-    bytes.
+    clusters, scores, settings and versions. Distances on the map mean little, neighbourhoods more.
 
     Args:
         data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]
@@ -75,8 +67,7 @@ def report(
         result: what :func:`~jsem_pyg.training.fit` returns for a
             :class:`~jsem_pyg.nn.DiffusionClassifier`, a fitted
             :class:`~jsem_pyg.estimators.DiffusionClusterer`, or :class:`Findings` of your own.
-        path: the file to write; an existing one is replaced. It takes 5 MB for plotly.js and, for
-            100,000 points, about 10 MB for places and edges, beside the texts.
+        path: the file to write; an existing one is replaced.
         text: N texts, what is read at each point and searched; None: its number.
         counts: N integers >= 1, how many rows each point stands for: larger dots stand for more.
         cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
@@ -85,8 +76,7 @@ def report(
         level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
         images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
         scores: a `pandas.DataFrame`; or a mapping, from scores to numbers, or from methods to such
-            mappings. A number may be a pair, its mean and its spread; in a data frame these are
-            columns named ``..._mean`` and ``..._std``.
+            mappings. A number may be a pair, its mean and its spread.
         settings: a mapping, what is needed to make this again. Versions are added.
         title: of the page.
         layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"
@@ -96,19 +86,13 @@ def report(
         random_state: of whatever is random in the layout.
         progress: show a bar while points are laid out, where there is a terminal to show it in.
 
-    Returns:
-        The path.
-
     Raises:
-        ValueError: if `data` is no undirected graph of points, if something does not have as many
-            entries as there are points, edges or groups, or if a number is out of its range.
         ImportError: if a package of the extra ``report`` is missing.
         OSError: if the file cannot be written; it is then as it was.
 
-    Sources: McInnes, Healy and Melville, "UMAP: Uniform Manifold Approximation and Projection",
-    2018, and van der Maaten and Hinton, "Visualizing data using t-SNE", 2008, for the layout;
-    Petroff, "Accessible color sequences for data visualization", 2021, for
-    the colours.
+    Sources: McInnes, Healy and Melville, "UMAP", 2018, and van der Maaten and Hinton, "Visualizing
+    data using t-SNE", 2008, for the layout; Petroff, "Accessible color sequences for data
+    visualization", 2021, for the colours.
 
     Example:
         >>> import tempfile
@@ -145,7 +129,6 @@ def report(
         import_umap()
     check_writable("path", target)
 
-    charts = histograms(graph, found.conductances, groupings[0].of)
     places = place_points(graph, structure, found, times, layout, random_state, progress)
     arrays = {
         "places": to_grid(places),
@@ -162,7 +145,6 @@ def report(
         "full": FULL,
         "groupings": list(map(for_scripts, groupings)),
         "picture": None if pictures is None else list(pictures.shape[1:]),
-        "charts": list(map(for_scripts, charts)),
     }
     page = render(
         content,
@@ -174,9 +156,8 @@ def report(
         times=times,
         sized=sizes is not None,
         layout={"tsne": "t-SNE"}.get(layout, layout.upper()),
-        charts=charts,
         **tables,
     )
     encoded = page.encode("utf-8", "backslashreplace")  # halves of characters
-    write_whole(target, lambda file: file.write(encoded))
+    write_whole(target, encoded)
     return target

@@ -1,30 +1,42 @@
 """The beginning of a run: options, loss and sampler are read, and what cannot work is refused."""
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import nn
-from torch.nn.parameter import is_lazy
+from torch import Tensor, nn
 
 from .._checks import check_bool, check_choice, check_positive, check_positive_int
 from .._files import as_path, check_writable
 from .._fingerprint import describe
-from .._tensor_file import check_tree
 from ..nn import AnisotropicDiffusion
 from ..partition import DistributedGraph
 from .history import Callback
 from .processes import DistributedTriplets, SharedLoss, settings_of_all
 from .prune_edges import PruneEdges, diffusion_layers
 from .run import Run
-from .samplers import GraphTriplets, LabelTriplets
 from .seeds import Purpose, derive_generator
+from .self_training import TIMES
 from .signals import read_signals
 from .training_graph import TrainingGraph
-from .triplets import Loss, TripletBatches, TripletLoss, TripletSampler
+from .triplets import (
+    GraphTriplets,
+    LabelTriplets,
+    Loss,
+    TripletBatches,
+    TripletLoss,
+    TripletSampler,
+)
+
+
+@dataclass(frozen=True)
+class SelfTrainingOptions:
+    """The options of self-training; see `fit`."""
+
+    EPOCHS: ClassVar[int] = 4
+    times: Sequence[float] | None = TIMES
+    labels: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -45,10 +57,7 @@ class LoopOptions:
             check_positive_int("patience", self.patience)
         check_bool("resume", self.resume)
         if self.resume and self.checkpoint is None:
-            raise ValueError(
-                "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
-                "pass the file that the run to continue was kept in."
-            )
+            raise ValueError("Expected 'checkpoint' to be given with resume=True (got None).")
         is_list = isinstance(self.callbacks, Sequence)
         if not is_list or not all(map(callable, self.callbacks)):
             raise TypeError(
@@ -60,6 +69,7 @@ class LoopOptions:
 class TripletOptions(LoopOptions):
     """The options of training by triplets; see `fit`."""
 
+    EPOCHS: ClassVar[int] = 100
     batch_size: int = 4096
     margin: float = 0.5
     sketch_dim: int | None = None
@@ -74,6 +84,7 @@ class TripletOptions(LoopOptions):
 class SignalOptions(LoopOptions):
     """The options of training on signals; see `fit`."""
 
+    EPOCHS: ClassVar[int] = 300
     lr: float = 0.05
     patience: int | None = 30
     mask: Any = None
@@ -97,7 +108,6 @@ def begin_run(
     options: TripletOptions | SignalOptions,
 ) -> Run:
     """Make a run before its first epoch; what cannot be trained is refused here."""
-    check_call(model, graph)
     shared = graph.edge_index if isinstance(graph.edge_index, DistributedGraph) else None
     seen, device = graph, graph.x.device
     if isinstance(options, SignalOptions):
@@ -126,36 +136,14 @@ def begin_run(
     )
     run.copy_weights()
     if options.checkpoint is not None:
-        run.file = _read_file(options.checkpoint, model)
+        run.file = as_path("checkpoint", options.checkpoint)
+        check_writable("checkpoint", run.file)
         settings = _settings(graph, sampler, criterion, options)
         if shared is not None:
             settings = settings_of_all(shared, settings)
         for name, value in {"model": model, "seed": seed, **settings}.items():
             run.settings |= describe(name, value)
     return run
-
-
-def check_call(model: nn.Module, graph: TrainingGraph) -> None:
-    """Raise a TypeError unless the `forward` of a model takes what `fit` calls it with."""
-    if model._forward_pre_hooks:  # they may change the arguments
-        return
-    try:
-        signature = inspect.signature(model.forward)
-    except (TypeError, ValueError):  # of a compiled or scripted module
-        return
-    try:
-        bound = signature.bind(graph.x, graph.edge_index, **graph.edge_inputs)
-        if bound.arguments.get("batch") is graph.edge_index:  # torch_geometric.nn.MLP, norms
-            raise TypeError("its second argument is 'batch', not edges")
-    except TypeError as error:
-        call = ["data.x", "data.edge_index", *(f"{name}=data.{name}" for name in graph.edge_inputs)]
-        without = " and ".join(f"'{name}'" for name in graph.edge_inputs)
-        remedy = f", or leave {without} out of 'data'" if without else ""
-        raise TypeError(
-            f"Expected 'model' to take the call model({', '.join(call)}) (got "
-            f"{type(model).__name__}, whose forward takes {signature}: {error}). To fix this, add "
-            f"what is missing to its forward{remedy}."
-        ) from error
 
 
 def _read_loss(loss: str | Loss, margin: float) -> Loss:
@@ -169,13 +157,7 @@ def _read_loss(loss: str | Loss, margin: float) -> Loss:
     if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
         raise ValueError(
             f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "
-            "'model' are trained. To fix this error, move them into the model or freeze them."
-        )
-    if getattr(loss, "__module__", "") in ("torch.nn.functional", "torch.nn.modules.loss"):
-        raise TypeError(
-            f"Expected 'loss' to be a function of (z, triplets) (got {loss}, which compares two "
-            "tensors). To fix this error, pass loss='signal', which compares the model's output "
-            "with data.y by the mean squared error."
+            "'model' are trained."
         )
     return loss
 
@@ -218,26 +200,17 @@ def _sketch(model: nn.Module, graph: TrainingGraph, sketch_dim: int, seed: int) 
     if sketch_dim >= num_channels:
         raise ValueError(
             f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
-            f"{sketch_dim}). To fix this error, leave it out and train on all channels."
+            f"{sketch_dim})."
         )
     if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
         raise ValueError(
-            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike when "
-            f"'sketch_dim' is given (got {model}), since only a diffusion commutes with a "
-            "projection of the channels. To fix this error, leave 'sketch_dim' out."
+            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike, for "
+            f"'sketch_dim' (got {model}): only a diffusion commutes with a projection of channels."
         )
     generator = derive_generator(seed, Purpose.SKETCH)
     size = num_channels, sketch_dim
     projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
     return replace(graph, x=graph.x @ projection.to(graph.x))
-
-
-def _read_file(checkpoint: Any, model: nn.Module) -> Path:
-    """Return the path, once it is clear that the model can be saved there."""
-    path = as_path("checkpoint", checkpoint)
-    check_writable("checkpoint", path)
-    check_tree("model", {k: v for k, v in model.state_dict().items() if not is_lazy(v)})
-    return path
 
 
 def _settings(

@@ -13,9 +13,8 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
-from .clusters import merged_clusters
+from .clusters import WORTH, SpectralClusters, merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng
-from .spectral_clusters import WORTH, SpectralClusters
 from .training_graph import TrainingGraph, prepare_graph
 
 _log = logging.getLogger(__name__)
@@ -70,27 +69,21 @@ def choose_num_classes(
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
     number has the highest score with the fourth root of the index, which leaves more to the graph;
     one that has it for a longer range of times is more *persistent*. Of numbers that differ by less
-    than a quarter, the most persistent counts for all, so that the levels are clusterings that
-    differ.
+    than a quarter, the most persistent counts for all.
 
-    Classes are named by people, clusters follow from the graph; if classes have parts that are as
-    far apart as the classes themselves, or lie within each other, their numbers differ.
-    Look at the levels and at the curve: what is nearly as high is nearly as good.
-
-    A graph of 10,000 nodes takes 4 seconds of one core, one of 100,000 nodes 15.
+    Look at the levels and at the curve: what is nearly as high is nearly as good. A graph of 10,000
+    nodes takes 4 seconds of one core, one of 100,000 nodes 15.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
             `edge_weight` [E]. It is not changed, and labels in it are not used.
         largest: The largest number to try.
-        t: How long heat may leave its cluster, > 0: the scale of the clusters. There are clusters
-            within clusters, and a shorter time finds more of them.
+        t: How long heat may leave its cluster, > 0: a shorter time finds smaller clusters.
         seed: Of what is random: channels, clusters, halves.
 
     Returns:
-        A record with `num_classes`; `curve`, a dict with the score of each number from 1, which has
-        0, to `largest` or to the number of different points; and `levels`, this number and at most
-        two others by persistence.
+        A record with `num_classes`; `curve`, a dict with the score of each number that was tried;
+        and `levels`, this number and at most two others by persistence.
 
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
     2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster

@@ -1,4 +1,10 @@
-"""k-means, and clusterings into every number of clusters."""
+"""Clusters by k-means, into every number of them, or by the smoothest modes of the graph.
+
+A linear classifier of features cannot tell two circles apart, one within the other; the modes can.
+The k smoothest modes of the normalised Laplacian, with rows of length one, are clustered by k-means
+(Ng, Jordan and Weiss, "On spectral clustering", 2001). Where k clusters lie apart, k eigenvalues
+are close to zero and the next one is not.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -8,7 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._precision import unit_rows
+from ..diffusion import low_modes
+from ..evaluation.modularity import cut_and_modularity
 from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph
 
 STARTS = 3  # of k-means on all rows, up to this many rows:
 MOST_ROWS = 100_000
@@ -19,15 +29,23 @@ MOST_SMALL = 200  # clusters that the path of clusterings begins with
 MOST_POINTS = 10_000  # that it clusters; the others join the nearest centre
 STEPS = 10  # of k-means for each number of clusters
 
+MOST_MODES = 100  # more clusters are left to self-training
+# Eigenvalues of a single interval, circle or disc grow by factors of at most four: a larger one
+# stands between clusters. Chosen, like all below, on sets that are not reported.
+APART = 5.0
+SMALLEST = 1e-7  # eigenvalues below are alike: links between components may be as weak
+MARGIN = 0.01  # of modularity, by which clusters of the graph alone have to be better
+WORTH = 0.5  # the share of another modularity that clusters need where they lie apart:
+APART_CUT = 10  # times less weight is between them; or, as a pair:
+FAR_APART_CUT, FAR_APART_WORTH = 1e4, 0.1
+
 
 def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
     """Cluster rows z [N, D]: scikit-learn's `KMeans`, fitted.
 
     Up to 100,000 rows, the best of three starts on all of them. Beyond, the best of ten starts on
     20,000 rows drawn at random, or 256 a cluster if these are more, from which one run on all rows
-    begins: starts then take the same time however many rows there are. On 100,000 rows of 64
-    diffused features, in 20 clusters and four seeds, the sum of squared distances was within 0.6
-    percent of the least that any method found; three starts on all rows came within 3 percent.
+    begins.
 
     Sources: Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding", 2007, for
     each start; Bradley and Fayyad, "Refining initial points for k-means clustering", 1998, for
@@ -50,14 +68,8 @@ def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, T
     refine each clustering. This is a better start for k-means than chance, and neighbouring numbers
     of clusters have most clusters in common.
 
-    Args:
-        z: Rows to cluster. Shape [N, D].
-        largest: The largest number of clusters.
-        seed: Of the first k-means.
-
-    Yields:
-        The number of clusters, from `largest` down to 2, and the cluster of each row [N]; nothing
-        where all rows are equal.
+    Yields the number of clusters, from `largest` down to 2, and the cluster of each row of z;
+    nothing if all rows are equal.
 
     Sources: Ward, "Hierarchical grouping to optimize an objective function", 1963; Milligan, "An
     examination of the effect of six types of error perturbation", 1980, for it as a start of
@@ -116,3 +128,49 @@ def _merge_nearest(center: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np
     center[one] = (size[one] * center[one] + size[other] * center[other]) / total
     size[one] = total
     return np.delete(center, other, axis=0), np.delete(size, other)
+
+
+class SpectralClusters:
+    """The smoothest modes of a graph, and the clusters in them.
+
+    Nodes without edges have no modes; they count to the first cluster. There are modes for up to
+    `largest` clusters, and `numbers_apart` of them lie apart.
+    """
+
+    def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:
+        self._graph, self._seed = graph, seed
+        self._nodes = graph.edge_index[0].unique()
+        self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
+        self.numbers_apart: list[int] = []
+        if self.largest < 2:
+            return
+        place = self._nodes.new_empty(len(graph.x))
+        place[self._nodes] = torch.arange(len(self._nodes), device=place.device)
+        weight = None if graph.edge_weight is None else graph.edge_weight.double()
+        edges = place[graph.edge_index]
+        eigenvalues, self._modes = low_modes(edges, self.largest + 1, weight, seed=seed)
+        eigenvalues = eigenvalues.clamp(min=SMALLEST)
+        ratio = eigenvalues[2:] / eigenvalues[1:-1]
+        self.numbers_apart = (2 + (ratio >= APART).nonzero().flatten()).tolist()
+
+    def labels(self, count: int) -> Tensor:
+        """Find `count` clusters: [N]."""
+        rows = unit_rows(self._modes[:, :count])
+        clusters = torch.from_numpy(k_means(rows, count, self._seed).labels_).to(self._nodes)
+        return self._nodes.new_zeros(len(self._graph.x)).index_put((self._nodes,), clusters)
+
+
+def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
+    """Return True if the graph prefers clusters `found` [N] to other ones [N].
+
+    It does if their modularity is higher, or where they lie so far apart that modularity, which
+    prefers clusters of equal size, is not the measure.
+    """
+    (cut, own), (others_cut, others) = (
+        cut_and_modularity(graph.edge_index, graph.edge_weight, labels) for labels in (found, other)
+    )
+    return (
+        own > others + MARGIN
+        or (own > WORTH * others and cut * APART_CUT < others_cut)
+        or (own > FAR_APART_WORTH * others and cut * FAR_APART_CUT < others_cut)
+    )

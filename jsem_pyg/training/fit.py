@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -17,23 +17,22 @@ from .._checks import (
     check_nonnegative_int,
     check_positive_int,
 )
+from .._progress import open_bar
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
-from .begin import SignalOptions, TripletOptions, begin_run
+from ..nn.diffusion_time import DiffusionTime
+from .begin import SelfTrainingOptions, SignalOptions, TripletOptions, begin_run
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .self_training import ROUNDS, self_train
+from .self_training import self_train
 from .signals import fit_from_times
 from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 from .triplets import Loss, TripletSampler
-from .watching import check_numbers, epoch_bar, mean_time, warn_of_stuck_conductances
 
-_ITSELF, _TRIPLETS, _SIGNALS = "self-training", "training by triplets", "training on signals"
-EPOCHS = {_TRIPLETS: 100, _SIGNALS: 300}
-_OPTIONS = {_TRIPLETS: TripletOptions, _SIGNALS: SignalOptions}
-_TAKES = {_ITSELF: ("labels", "times")} | {
-    way: tuple(sorted(each.name for each in dataclasses.fields(options)))
-    for way, options in _OPTIONS.items()
+_KINDS = {
+    "self_training": SelfTrainingOptions,
+    "triplet": TripletOptions,
+    "signal": SignalOptions,
 }
 
 
@@ -66,23 +65,15 @@ def fit(
     [N, S], such as S snapshots of a network a while later: the loss is the mean squared error on
     the known entries. Nodes that are held out give the validation loss.
 
-    All randomness follows from `seed` and the number of the epoch: the caller's generators are
-    neither read nor changed, and a run that was killed and resumed ends with the same weights as
-    one that was not, bit for bit on a CPU (dropout included).
+    All randomness follows from `seed` and the number of the epoch: a run that was killed and
+    resumed ends with the same weights as one that was not, bit for bit on a CPU.
 
-    Sketching: a diffusion acts on each channel by itself, so it commutes with a projection of the
-    channels, :math:`e^{-tL} (X R) = (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a
-    fixed Gaussian `R` of variance 1 / sketch_dim: the operator is exact, and the distances in
-    the loss are kept up to about :math:`\sqrt{1 / \text{sketch\_dim}}` (Johnson and
-    Lindenstrauss, 1984). The trained model then takes all channels.
+    Sketching: a diffusion commutes with a projection of the channels, :math:`e^{-tL} (X R) =
+    (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a fixed Gaussian `R`: only distances are
+    approximate (Johnson and Lindenstrauss, 1984). The trained model then takes all channels.
 
-    Several processes train one model by triplets on a graph that they share, if each passes its
-    part by :func:`~jsem_pyg.partition.distribute`: all draw the triplets that one process would,
-    and make its steps. Their models need not have equal weights before: all begin with those of the
-    first process. It also writes the checkpoint, which all read; the loss has to be a mean over
-    triplets, and the sampler "graph".
-
-    :func:`~jsem_pyg.training.propagate_labels` spreads labels without a model.
+    Several processes that share a graph (:func:`~jsem_pyg.partition.distribute`) train one model by
+    triplets, step by step as one process would; the first one writes the checkpoint.
 
     Args:
         model: The module to train, in place. A `DiffusionClassifier` that has no number of classes
@@ -107,14 +98,12 @@ def fit(
         **options: Of self-training:
 
             - `times`: diffusion times of the features to choose from, or None for the model's own.
-              Probabilities diffuse for the chosen time, or half of it.
             - `labels`: [N] known classes in [0, C), -1 where unknown, in place of `data.y`.
 
             Of signals:
 
-            - `mask`: [N] nodes or [N, S] entries where `data.y` is known; others are not read.
-              `data.train_mask` if omitted, or all. `data.val_mask` names those that are held out; a
-              tenth of the known nodes are drawn if there is none.
+            - `mask`: [N] nodes or [N, S] entries where `data.y` is known. `data.train_mask` if
+              omitted, or all. `data.val_mask` names those that are held out, else a tenth is drawn.
             - `times`: diffusion times to start from. The training with the lowest validation loss
               is kept. The model's own if omitted.
 
@@ -129,34 +118,28 @@ def fit(
 
             - `lr`: learning rate of Adam, 0.01 for triplets and 0.05 for signals.
             - `patience`: stop after this many epochs without a lower validation loss, and give back
-              the weights that had the lowest; 30 for signals. The validation loss is that of fixed
-              triplets, or of nodes held out, in the epoch's own forward pass: it belongs to the
-              weights with which the epoch began, and those after the very last step are never
-              compared.
-            - `checkpoint`: file to keep the run in, replaced whole (a safetensors file, of which
-              nothing can be executed); nothing is written if omitted.
+              the weights that had the lowest; 30 for signals. The validation loss belongs to the
+              weights with which the epoch began.
+            - `checkpoint`: file to keep the run in (safetensors, of which nothing can be executed).
             - `checkpoint_every`: epochs between two writes, 10. The end of a run is always written.
             - `resume`: continue from `checkpoint` if that file exists. `epochs` may have grown;
-              what else shapes the result must be as it was: the arguments (of functions the
-              name), the data to the last entry, and the model's configuration.
-            - `callbacks`: functions that are called with a record after each epoch, before the
-              checkpoint is written: `model`; `row`, the epoch, and `history`, all so far; `input`,
-              the graph; and `keep_edges`, to be called with booleans [E] for its edges: only these
-              are kept for the epochs to come. Training stops if any of them returns True. No
-              checkpoint holds their state.
+              arguments, data and the model's configuration must be as they were.
+            - `callbacks`: functions that are called with a record after each epoch: `model`; `row`,
+              the epoch, and `history`, all so far; `input`, the graph; and `keep_edges`, to be
+              called with booleans [E] for its edges: only these are kept for the epochs to come.
+              Training stops if any of them returns True.
 
     Returns:
         The model in evaluation mode, with the history of the run. A round of self-training has the
         classifier's cross-entropy on the confident nodes ("loss"), and on the others against their
-        pseudo-labels ("val_loss"); its model is that of the last round, whichever `best_epoch` is.
+        pseudo-labels ("val_loss"); its model is that of the last round.
 
     Raises:
         ValueError: If the run disagrees with the checkpoint that it is to continue; model and file
             are then untouched.
         OSError: If `checkpoint` cannot be written, which the start of a run tries.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
-            that epoch began. Self-training that fails or is interrupted leaves them all as they
-            were. Also if another process ended or hangs.
+            that epoch began. Also if another process ended or hangs.
 
     Sources: Lee, "Pseudo-Label", 2013, for self-training; Zhou et al., "Learning with local and
     global consistency", 2004, for labels that diffuse; Newman and Girvan, 2004, for modularity,
@@ -168,34 +151,29 @@ def fit(
         >>> result = fit(GCNConv(4, 2), Data(x=torch.eye(4), edge_index=ring), epochs=3)
         >>> len(result.to_pandas())
         3
-        >>> x = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
-        >>> graph = Data(x=x, edge_index=torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
-        >>> p = fit(DiffusionClassifier(2, 2), graph).model(graph.x, graph.edge_index)
-        >>> (p.argmax(-1) == p.argmax(-1)[0]).tolist()
-        [True, True, False, False]
     """
     check_nonnegative_int("seed", seed)
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    way = _choose_way(model, loss)
-    _check_names(options, way)
+    chosen = _read_options(model, loss, options)
+    epochs = epochs or chosen.EPOCHS
     graph = prepare_graph(data, device)
-    if way == _ITSELF:
+    if isinstance(chosen, SelfTrainingOptions):
         assert isinstance(model, DiffusionClassifier)
-        options["labels"] = _read_labels(graph, sampler, options.get("labels"), model.num_classes)
-        with _modes_kept(model), restored(model):
-            return self_train(model, graph, rounds=epochs or ROUNDS, seed=seed, **options)
+        labels = _read_labels(graph, sampler, chosen.labels, model.num_classes)
+        with restored(model):
+            return self_train(model, graph, epochs, chosen.times, labels, seed)
 
-    chosen, epochs = _OPTIONS[way](**options), epochs or EPOCHS[way]
     if times := options.pop("times", None):
-        again = {"loss": loss, "epochs": epochs, "seed": seed, "progress": progress} | options
+        again: dict[str, Any] = {"loss": loss, "epochs": epochs, "seed": seed} | options
+        again["progress"] = progress
         return fit_from_times(model, times, lambda: fit(model, graph, **again))
     run = begin_run(model, graph, loss, sampler, seed, chosen)
     if chosen.resume:
         run.load(epochs)
     validation, stop = run.batches.draw(Purpose.VALIDATION), False
-    with _modes_kept(model), epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
+    with _epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
         model.train()
         while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
@@ -209,10 +187,8 @@ def fit(
                     val_loss = run.total(run.loss(z, validation))
             run.sum_gradients()
             loss_of_all = run.total(share)
-            check_numbers(epoch, loss_of_all, val_loss, model)
-            if epoch == 1 and run.is_first:
-                warn_of_stuck_conductances(model)
-            t = mean_time(model)  # like the losses, of the weights before the step
+            _check_numbers(epoch, loss_of_all, val_loss, model)
+            t = _mean_time(model)  # like the losses, of the weights before the step
             if chosen.patience is not None:
                 run.compare_with_best(val_loss.item())
             run.optimizer.step()
@@ -226,49 +202,39 @@ def fit(
     return run.finish(epochs)
 
 
-def _choose_way(model: nn.Module, loss: str | Loss) -> str:
-    """Return the way of training: a `DiffusionClassifier` trains itself by default."""
+def _read_options(model: nn.Module, loss: str | Loss, options: dict[str, Any]) -> Any:
+    """Read the options of the way of training: a `DiffusionClassifier` trains itself by default."""
     check_instance("model", model, nn.Module, "a torch.nn.Module")
-    if not isinstance(loss, str):
-        return _TRIPLETS
-    check_choice("loss", loss, ("auto", "self_training", "signal", "triplet"))
+    way = loss if isinstance(loss, str) else "triplet"
+    check_choice("loss", way, ("auto", *_KINDS))
     is_classifier = isinstance(model, DiffusionClassifier)
-    if loss == "self_training" and not is_classifier:
+    if way == "auto":
+        way = "self_training" if is_classifier else "triplet"
+    if way == "self_training" and not is_classifier:
         raise TypeError(
             "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
-            f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
+            f"{type(model).__name__})."
         )
-    if loss == "auto":
-        return _ITSELF if is_classifier else _TRIPLETS
-    return {"self_training": _ITSELF, "signal": _SIGNALS, "triplet": _TRIPLETS}[loss]
-
-
-def _check_names(options: dict[str, Any], way: str) -> None:
-    """Raise a TypeError unless this way of training takes all options."""
+    takes = [each.name for each in dataclasses.fields(_KINDS[way])]
     for name, value in options.items():
-        if name not in _TAKES[way]:
-            takes = "; ".join(f"{each} takes {', '.join(_TAKES[each])}" for each in _TAKES)
+        if name not in takes:
             raise TypeError(
-                f"Expected '{name}' to be left out for {way} (got {value!r}). To fix this error, "
-                f"correct the name or 'loss': {takes}."
+                f"Expected '{name}' to be left out for loss={way!r}, which takes "
+                f"{', '.join(takes)} (got {value!r})."
             )
+    return _KINDS[way](**options)
 
 
 def _read_labels(
     graph: TrainingGraph, sampler: object, labels: Tensor | None, num_classes: int | None
 ) -> Tensor | None:
     """Return the labels [N] of self-training, -1 where unknown, or None for no labels."""
-    if not isinstance(sampler, str):
-        raise ValueError(
-            "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
-            f"triplets (got {sampler!r})."
-        )
     check_choice("sampler", sampler, ("graph", "labels"))
     if sampler == "labels":
         if labels is not None:
             raise ValueError(
                 "Expected 'labels' to be left out for sampler='labels', which stands for data.y "
-                "(got both). To fix this error, leave one of them out."
+                "(got both)."
             )
         labels = graph.labels_on_mask()
     if labels is None:
@@ -278,12 +244,43 @@ def _read_labels(
 
 
 @contextmanager
-def _modes_kept(model: nn.Module) -> Iterator[None]:
-    """Bring all modules back to training or evaluation mode, as they were, if the block fails."""
-    modes = {module: module.training for module in model.modules()}
-    try:
-        yield
-    except BaseException:
-        for module, mode in modes.items():
-            module.training = mode
-        raise
+def _epoch_bar(epochs: int, done: int, shown: bool) -> Iterator[Callable[[EpochRow], None]]:
+    """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
+
+    Nothing is shown in a log file, or in a notebook without ipywidgets.
+    """
+    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True}
+    with open_bar(shown, total=epochs, initial=done, **options) as bar:
+
+        def show(row: EpochRow) -> None:
+            time = "" if row.t is None else f"  t {row.t:.2f}"
+            text = f"loss {row.loss:.4f}{time}  {row.seconds:.3f} s/epoch"
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(row.epoch - bar.n)
+
+        yield show
+
+
+def _mean_time(model: nn.Module) -> float | None:
+    """Return the mean of all diffusion times in a model, None if it has none."""
+    times = [
+        module().detach().flatten()
+        for module in model.modules()
+        if isinstance(module, DiffusionTime)
+    ]
+    return torch.cat(times).mean().item() if times else None
+
+
+def _check_numbers(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:
+    """Raise a RuntimeError before a step that would spoil the weights."""
+    numbers = {"loss": loss, "validation loss": val_loss} | {
+        f"gradient of '{name}'": parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    for name, value in numbers.items():
+        if not bool(torch.isfinite(value).all()):
+            raise RuntimeError(
+                f"Expected the {name} to be finite in epoch {epoch} (got NaN or infinity). The "
+                "weights are those with which the epoch began. To fix this, try a smaller 'lr'."
+            )

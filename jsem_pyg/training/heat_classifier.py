@@ -1,5 +1,6 @@
-"""Classify diffused features by a logistic regression of a few labels; all edges conduct."""
+"""The diffusion time, chosen without labels, and a classifier of features that diffused for it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -7,14 +8,69 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative_int, check_positive
+from .._checks import check_nonnegative, check_nonnegative_int, check_positive, check_times
 from .._precision import unit_rows
 from ..diffusion import heat_diffusion
-from .time_selection import select_time
-from .training_graph import check_known_classes, prepare_graph
+from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph, check_known_classes, prepare_graph
+from .triplets import GraphTriplets, TripletLoss
 
+TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
+NUM_TRIPLETS = 20_000  # that times are compared on
 OFFSET = 1.5  # chosen on digits and AG News
 _C = 100.0  # rows of length one: less shrinkage than scikit-learn's default
+
+
+class SelectedTime(NamedTuple):
+    """The best of several diffusion times."""
+
+    t: float  #: the time with the lowest loss
+    losses: dict[float, float]  #: the loss of every time
+
+
+def select_time(
+    data: Data | TrainingGraph,
+    times: Sequence[float] = TIMES,
+    *,
+    normalization: str | None = "sym",
+    seed: int = 0,
+) -> SelectedTime:
+    """Choose the time of isotropic diffusion by the unsupervised triplet loss.
+
+    Too short a diffusion leaves neighbours apart, too long a one brings everything together: the
+    loss of 20,000 triplets (anchor, neighbour, stranger) has its minimum in between. No label is
+    used. All times share one series of sparse products.
+
+    Args:
+        data: A graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`.
+        times: The diffusion times to choose from, >= 0.
+        normalization: See :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        seed: Of the triplets.
+
+    Example:
+        >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
+        >>> data = Data(x=torch.eye(6), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
+        >>> select_time(data, times=[0.1, 1.0]).t
+        1.0
+    """
+    check_times(times, check_nonnegative)
+    check_nonnegative_int("seed", seed)
+    graph = prepare_graph(data)
+    loss = TripletLoss()
+    structure = graph.structure
+    sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)
+    triplets = sampler.sample(NUM_TRIPLETS, derive_generator(seed, Purpose.VALIDATION))
+    triplets = triplets.to(graph.x.device)
+    with torch.no_grad():
+        scales = heat_diffusion(
+            graph.x,
+            structure,
+            graph.edge_weight,
+            torch.tensor(times, dtype=torch.float64),
+            normalization=normalization,
+        )
+        losses = {float(t): loss(z, triplets).item() for t, z in zip(times, scales, strict=True)}
+    return SelectedTime(min(losses, key=losses.__getitem__), losses)
 
 
 class HeatClassified(NamedTuple):
@@ -33,10 +89,9 @@ def classify_by_heat(
         \mathbf{P} = \mathrm{softmax} \left( \mathbf{Z} \mathbf{W} + \mathbf{b} \right), \qquad
         \mathbf{Z} = e^{-t \mathbf{L}} \mathbf{X} \text{ with rows of length one}
 
-    X has the centred features, so that a shift of all of them changes nothing, and a constant
-    column of 1.5 times the root mean square of their lengths, so that rows still differ in length.
-    Every edge conducts fully. This is the baseline of :func:`propagate_labels` and of
-    self-training, which learn which edges conduct.
+    X has the centred features and a constant column of 1.5 times the root mean square of their
+    lengths, so that rows still differ in length. Every edge conducts fully: the baseline of
+    :func:`propagate_labels` and of self-training, which learn which edges conduct.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
@@ -45,9 +100,6 @@ def classify_by_heat(
         t: The diffusion time, > 0; if omitted, :func:`~jsem_pyg.training.select_time` chooses it
             for X.
         seed: Of the triplets that choose the time.
-
-    Returns:
-        A record with `probabilities` [N, C], and the diffusion time `t`.
 
     Sources: Wu et al., "Simplifying graph convolutional networks", 2019, for a linear classifier of
     features that were diffused once; here by heat.

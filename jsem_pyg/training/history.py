@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from .._checks import check_instance
 from .._extras import import_optional
 from .training_graph import TrainingGraph
 
@@ -60,13 +59,7 @@ class FitResult:
     kept: Tensor | None = None  #: [E] which edges were left in the end; None: all
 
     def pruned(self, data: Data) -> Data:
-        """Return the graph that training ended with: `data` without the edges that were dropped.
-
-        Args:
-            data: The graph of the training; it is not changed. Whatever has an entry for each edge
-                (by PyG's `Data.is_edge_attr`) loses the entries of the dropped edges.
-        """
-        check_instance("data", data, Data, "a torch_geometric.data.Data")
+        """Return the graph that training ended with: `data` without the edges that were dropped."""
         if self.kept is None:
             return copy.copy(data)
         if data.num_edges != self.kept.numel():

@@ -43,7 +43,7 @@ from ..graph.read_data import check_data, read_data
 
 _SMOOTHNESS = 1.5  # nu of the Matern kernel
 _STARTS = (0.3, 3.0, 30.0)  # times to start from, over the mean degree
-_LARGEST_DENSE = 4_000  # nodes whose variances are computed one by one; those of more are sampled
+_LARGEST_DENSE = 4_000  # nodes of a graph with exact variances; on larger graphs they are sampled
 _PANEL, _PANEL_SIZE = 256, 2**25  # columns that are diffused at once, and numbers in them
 _SAMPLES = 256  # draws of the process on large graphs
 _LEAVING = 0.1  # edges that leave a part of a graph, over its nodes, if it stands for the graph

@@ -38,7 +38,6 @@ from .training_graph import check_known_classes, keep_known
 
 _RATE = 0.3  # of time, sharpness and relations; chosen on DBLP without the nodes of its test sets
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
-_COLUMNS = 64  # folds that diffuse together have that many columns, for memory's sake
 _REFITS = 5  # steps of L-BFGS from the learned conductances to those that a fold alone prefers
 _FORMS = {"sigmoid": SigmoidConductance, "mlp": MLPConductance}
 
@@ -225,16 +224,14 @@ class _Propagation(Module):
         others = [each for name, each in self.named_parameters() if not name.startswith("form.")]
         groups: list[dict[str, Any]] = [{"params": others}, {"params": of_form, "lr": lr}]
         optimizer = torch.optim.Adam([each for each in groups if each["params"]], lr=_RATE)
-        parts = is_source.split(max(1, _COLUMNS // self.share.size(1)))
         self.train()
         for _ in range(steps):
             optimizer.zero_grad()
-            for part in parts:
-                (self.held_out_loss(part) * len(part) / len(is_source)).backward()
+            self.held_out_loss(is_source).backward()
             optimizer.step()
         self.eval()
         with torch.no_grad():
-            loss = sum(float(self.held_out_loss(part)) * len(part) for part in parts)
+            loss = float(self.held_out_loss(is_source))
         return loss, copy.deepcopy(self.state_dict())
 
     def held_out_loss(self, is_source: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Trains by triplets in several processes that share a graph; each holds some of its rows.
+"""Trains by triplets in several processes that share a graph.
 
 All processes draw the same triplets from the same seed, and keep those whose anchor is one of their
-rows; they fetch the features of other nodes. Losses are shares of one mean, and gradients are added
-up before the step: every process makes the same steps, bit for bit.
+rows. Losses are shares of one mean, and gradients are added up before the step: every process makes
+the same steps, bit for bit.
 """
 
 import hashlib
@@ -14,8 +14,7 @@ from torch import Tensor
 
 from .._fingerprint import describe
 from ..partition import DistributedGraph
-from .samplers import GraphTriplets
-from .triplets import Loss, Triplets
+from .triplets import GraphTriplets, Loss, Triplets
 
 
 class SharedLoss:
@@ -52,8 +51,7 @@ class DistributedTriplets(GraphTriplets):
         self._num_anchors = int(counts.sum())
         if self._num_anchors == 0:
             raise ValueError(
-                "Expected some node that has a neighbour to have a non-neighbour too, since a "
-                "negative is a non-neighbour (got none in any process)."
+                "Expected some node to have a neighbour and a non-neighbour (got none)."
             )
 
 

@@ -24,21 +24,15 @@ _LEAST_SHARE = 0.01  # of the edges: fewer of them are not worth the preparation
 class PruneEdges:
     r"""A callback of `fit` that drops edges whose conductance is below a threshold.
 
-    Every few epochs it reads the conductance of the edges in all diffusions of the model. Edges
-    that are below the threshold in all of them are dropped from the epochs to come, in both
-    directions, as far as the nodes at their ends can spare them
-    (:func:`~jsem_pyg.partition.prune_edges`). Fewer than one in a hundred wait for the next look.
-    Triplets are still drawn from the graph as it was given, so that the learning problem stays the
-    same.
+    Every few epochs it reads the conductance of the edges in all diffusions of the model, which
+    have to be :class:`~jsem_pyg.nn.AnisotropicDiffusion` or
+    :class:`~jsem_pyg.nn.AnisotropicChebConv`. Edges that are below the threshold in all of them are
+    dropped from the epochs to come, in both directions, as far as the nodes at their ends can spare
+    them (:func:`~jsem_pyg.partition.prune_edges`). Fewer than one in a hundred wait for the next
+    look. Triplets are still drawn from the graph as it was given.
 
-    An edge that is dropped does not come back. Of the result of `fit`, `kept` are the edges that
-    were left, and `pruned(data)` is their graph. A run that is resumed, also for more epochs, drops
-    the edges that an unbroken one drops, bit for bit.
-
-    It is for models of :class:`~jsem_pyg.nn.AnisotropicDiffusion` and
-    :class:`~jsem_pyg.nn.AnisotropicChebConv` that train by triplets. A
-    :class:`~jsem_pyg.nn.DiffusionClassifier` has no use for it: its first diffusion goes along all
-    edges alike, so that none can be dropped.
+    Of the result of `fit`, `kept` are the edges that were left, and `pruned(data)` is their graph.
+    A run that is resumed drops the edges that an unbroken one drops, bit for bit.
 
     Args:
         threshold: An edge of a lower conductance may go, > 0.
@@ -98,9 +92,7 @@ def _observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
         if not seen or any(h.numel() != num_edges for h in seen):
             raise ValueError(
                 f"Expected 'model' to compute the conductance of the {num_edges} edges that it is "
-                f"given in {layer} (got {[h.numel() for h in seen]} conductances). To fix this "
-                "error, give data.edge_attr, call the layer with all edges, or train without "
-                "PruneEdges."
+                f"given in {layer} (got {[h.numel() for h in seen]} conductances)."
             )
     return torch.stack([h for seen in found.values() for h in seen], -1)
 
@@ -117,9 +109,7 @@ def diffusion_layers(model: nn.Module) -> list[nn.Module]:
     ]
     if others or not layers:
         raise ValueError(
-            "Expected 'model' to be made of diffusions that learn the conductance of edges, "
-            "AnisotropicDiffusion or AnisotropicChebConv with edge_dim > 0 or a conductance of the "
-            f"nodes (got {others[0] if others else 'none'}). To fix this error, train it without "
-            "PruneEdges."
+            "Expected 'model' to be made of diffusions that learn the conductance of edges (got "
+            f"{others[0] if others else 'none'}). To fix this, train it without PruneEdges."
         )
     return list(layers.values())

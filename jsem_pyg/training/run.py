@@ -5,17 +5,16 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .._journal import check_same_settings
+from .._fingerprint import check_same_settings
 from .._tensor_file import load_tree, save_tree
 from ..partition import sum_gradients
 from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
-from .seeds import Purpose
 from .training_graph import TrainingGraph
 
 _log = logging.getLogger(__name__)
@@ -24,20 +23,13 @@ _KIND = "checkpoint"
 _REMEDY = "start afresh with resume=False"
 
 
-class Batches(Protocol):
-    """An object that says what the loss of an epoch compares."""
-
-    def draw(self, purpose: Purpose, epoch: int = 0) -> Any:
-        """Draw for the training of an epoch, or for validation."""
-
-
 @dataclass
 class Run:
     """A learning problem and its state. The file has the state, and texts that tell the problem."""
 
     model: nn.Module
     graph: TrainingGraph  # of the next epoch: all edges, or those that are kept
-    batches: Batches
+    batches: Any  # draw(purpose, epoch) says what the loss of an epoch compares, or of validation
     loss: Callable[[Tensor, Any], Tensor]  # the share of this process, if several share the graph
     optimizer: torch.optim.Optimizer
     ranks: Any = None  # the processes that share the graph; None: this one is alone
@@ -127,11 +119,7 @@ class Run:
         save_tree(self.file, _KIND, "state", state)
 
     def load(self, epochs: int) -> None:
-        """Continue where the file ends, if there is one.
-
-        Raises:
-            ValueError: If the file is of another run, or damaged; this run is then as it was.
-        """
+        """Continue where the file ends, if there is one; of another run it is refused."""
         if self.file is None or not self.file.exists():
             _log.info("no checkpoint at %s: starting afresh", self.file)
             return

@@ -1,7 +1,6 @@
-"""Randomness without state: whatever is random in epoch e follows from (seed, purpose, e) alone.
+"""Randomness without state: what is random in epoch e follows from (seed, purpose, e) alone.
 
-That is why a run can be cut anywhere and continued: there is no generator whose position would
-have to be saved.
+So a run can be cut anywhere and continued.
 """
 
 from collections.abc import Iterator

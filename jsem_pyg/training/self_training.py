@@ -1,8 +1,8 @@
 r"""Trains a classifier on its own diffused probabilities (self-training).
 
-Classifier and graph correct each other. The classifier reads the features of a node *before* any
-diffusion, and learns from the confident nodes. The graph carries its probabilities to the other
-nodes, except along edges whose two neighbourhoods disagree.
+The classifier reads the features of a node *before* any diffusion, and learns from the confident
+nodes. The graph carries its probabilities to the other nodes, except along edges whose two
+neighbourhoods disagree.
 
 1. Cluster the diffused features by k-means, for several diffusion times; keep the time whose
    clusters have the highest modularity on the graph.
@@ -31,9 +31,9 @@ from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import k_means
+from .heat_classifier import select_time
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .time_selection import select_time
 from .training_graph import TrainingGraph, keep_known
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,6 @@ class PseudoLabels(NamedTuple):
 def self_train(
     model: DiffusionClassifier,
     graph: TrainingGraph,
-    *,
     rounds: int = ROUNDS,
     times: Sequence[float] | None = TIMES,
     labels: Tensor | None = None,
@@ -99,20 +98,14 @@ def _read_num_classes(
     model: DiffusionClassifier, graph: TrainingGraph, labels: Tensor | None, seed: int
 ) -> int:
     """Return the model's number of classes, else count the labels' classes, else the clusters."""
-    num_nodes, num_channels = graph.x.shape
+    num_channels = graph.x.size(1)
     if num_channels != model.in_channels:
         raise ValueError(
             f"Expected 'data.x' to have the {model.in_channels} channels of 'model' (got "
             f"{num_channels})."
         )
-    num_classes = model.num_classes
-    if num_classes is not None and num_nodes < num_classes:
-        raise ValueError(
-            f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
-            f"{num_nodes} nodes and {num_classes} classes)."
-        )
-    if num_classes is not None:
-        return num_classes
+    if model.num_classes is not None:
+        return model.num_classes
     if labels is not None:
         return int(labels.max()) + 1
     return choose_levels(graph, seed=seed)[0].num_classes

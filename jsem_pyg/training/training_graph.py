@@ -17,7 +17,6 @@ from .._checks import (
     check_edge_weight,
     check_finite,
     check_float,
-    check_instance,
     check_labels,
     check_mask,
     check_num_nodes,
@@ -60,8 +59,7 @@ class TrainingGraph:
         if isinstance(graph, GraphRows):
             structure: GraphStructure = graph.whole(
                 "for self-training and for the choice of a time, which need all nodes at once",
-                "train by triplets, fit(..., loss='triplet'), or train on a graph that fits one "
-                "machine, such as a part",
+                "train by triplets, fit(..., loss='triplet')",
             )
         else:
             structure = GraphStructure(graph, self.x.size(0))
@@ -99,19 +97,15 @@ class TrainingGraph:
         if not isinstance(self.edge_index, Tensor):
             raise TypeError(
                 "Expected the graph to be that of a single process, whose edges can be dropped in "
-                f"training (got a {type(self.edge_index).__name__}). To fix this error, train on "
-                "the whole graph, or drop edges by jsem_pyg.partition.prune_edges and distribute "
-                "what is left."
+                f"training (got a {type(self.edge_index).__name__}). To fix this, drop edges by "
+                "jsem_pyg.partition.prune_edges, and distribute what is left."
             )
         return self.edge_index
 
     def labels_on_mask(self) -> Tensor:
         """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
         if self.y is None:
-            raise ValueError(
-                "Expected 'data' to have labels 'y' for sampler='labels' (got none). To fix this "
-                "error, set data.y, or use sampler='graph', which needs none."
-            )
+            raise ValueError("Expected 'data' to have labels 'y' for sampler='labels' (got none).")
         check_labels("data.y", self.y, self.x.size(0))
         known: Tensor = self.y.long().clamp(min=-1)
         if self.train_mask is None:
@@ -142,13 +136,22 @@ def prepare_graph(
     else:
         check_edge_index(graph, x.size(0))
         num_edges = graph.size(1)
-    place = x.device if device is None else _read_device(device)
+    try:
+        place = x.device if device is None else torch.device(device)
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"Expected 'device' to be one of torch's (got {device!r}).") from error
     edge_weight, edge_attr = data.get("edge_weight"), data.get("edge_attr")
     if edge_weight is not None:
         check_edge_weight(edge_weight, num_edges)
         edge_weight = edge_weight.detach().to(place)
     if edge_attr is not None:
-        _check_edge_attr(edge_attr, num_edges)
+        check_tensor("data.edge_attr", edge_attr)
+        if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
+            raise ValueError(
+                f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
+                f"'edge_index' (got shape {list(edge_attr.shape)})."
+            )
+        check_finite("data.edge_attr", edge_attr)
         edge_attr = edge_attr.detach().to(place)
     edge_type = data.get("edge_type")
     if edge_type is not None:
@@ -161,41 +164,13 @@ def prepare_graph(
     )
 
 
-def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:
-    """Raise unless these are rows of edges; what they are is for the model to judge."""
-    check_tensor("data.edge_attr", edge_attr)
-    if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
-        raise ValueError(
-            f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
-            f"'edge_index' (got shape {list(edge_attr.shape)})."
-        )
-    if edge_attr.is_floating_point():
-        check_float("data.edge_attr", edge_attr)
-        check_finite("data.edge_attr", edge_attr)
-
-
-def _read_device(device: Any) -> torch.device:
-    """Return a device that computes, or raise an error that says why there is none."""
-    check_instance("device", device, (str, torch.device), "a torch.device or its name")
-    try:
-        found = torch.device(device)
-        torch.zeros(1, device=found).item()  # fails on "meta"
-    except Exception as error:  # of another type for each kind of device
-        raise ValueError(
-            f"Expected 'device' to be a device of this machine, such as 'cpu' (got {device!r}: "
-            f"{error})."
-        ) from error
-    return found
-
-
 def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
     """Count the classes in labels [N], -1 where unknown; raise unless all classes have a node."""
     check_labels("labels", labels, num_nodes)
     lowest = int(labels.min()) if labels.numel() else -1
     if lowest < -1:
         raise ValueError(
-            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest}). To "
-            "fix this error, use -1 for every unknown label, as in labels.clamp(min=-1)."
+            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest})."
         )
     known = labels[labels >= 0].unique()
     if num_classes is None:

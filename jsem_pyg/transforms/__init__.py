@@ -8,13 +8,11 @@ permutes a graph so that neighbours lie close in memory, :class:`AddLowModes` ad
 encodings of nodes, :class:`AddSketch` an embedding of graphs without features.
 """
 
-from .add_low_modes import AddLowModes
-from .add_sketch import AddSketch
 from .both_directions import BothDirections
-from .edge_geometry import EdgeGeometry
+from .edge_columns import EdgeGeometry, FormanCurvature
 from .faiss_knn_graph import FaissKNNGraph
-from .forman_curvature import FormanCurvature
 from .locality_order import LocalityOrder
+from .node_columns import AddLowModes, AddSketch
 
 __all__ = [
     "AddLowModes",

@@ -1,8 +1,4 @@
-"""Keeps the books of mini-batches: the graph of each edge, and where each graph's edges are.
-
-A transform of a batch gives what the transforms of its graphs, batched, would give; also to
-`batch.to_data_list()`: it reads the bookkeeping that PyG's `Batch` keeps for each attribute.
-"""
+"""Checks graphs, and tells PyG's `Batch` where the new edges of each of its graphs are."""
 
 from typing import Any
 
@@ -19,9 +15,16 @@ def check_data(data: Any, name: str = "data") -> None:
     check_instance(name, data, Data, kind)
 
 
-def check_single(data: Any, name: str, fix: str) -> None:
-    """Raise unless `data` is a single homogeneous graph."""
+def check_edges(data: Any, name: str = "data") -> None:
+    """Raise unless `data` is a homogeneous graph with an `edge_index`."""
     check_data(data, name)
+    if data.edge_index is None:
+        raise ValueError(f"Expected '{name}' to have an 'edge_index' (got none).")
+
+
+def check_single(data: Any, name: str, fix: str) -> None:
+    """Raise unless `data` is a single homogeneous graph with edges."""
+    check_edges(data, name)
     if data.get("batch") is not None:
         raise ValueError(
             f"Expected '{name}' to be a single graph (got a 'batch' vector). To fix this, {fix}."

@@ -27,10 +27,7 @@ class BothDirections(BaseTransform):
     Reads `edge_index`, and `edge_weight` and `edge_attr` if they are there. Writes `edge_index`,
     `edge_weight`, the imbalance :math:`a_{ij}` in [0, 1] as a last column of `edge_attr` [E, F + 1]
     (other columns are means, too), and `edge_type` [E], 1 for edges of one direction and 0 for
-    others, for layers with ``num_relations=2``. Self-loops are left out.
-
-    Raises:
-        ValueError: if it is a mini-batch, or has no `edge_index`, or has an `edge_type`.
+    others, for layers with ``num_relations=2``. Self-loops are left out. A mini-batch is refused.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1], [1, 0, 2]])
@@ -44,8 +41,6 @@ class BothDirections(BaseTransform):
     def forward(self, data: Data) -> Data:
         """Change the edges of `data`; `__call__` has copied it."""
         check_single(data, "data", "transform its graphs one by one")
-        if data.edge_index is None:
-            raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
         if data.get("edge_type") is not None:
             raise ValueError(
                 "Expected 'data' without 'edge_type', which this transform writes (got one). To "

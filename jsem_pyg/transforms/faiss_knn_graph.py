@@ -33,19 +33,8 @@ class FaissKNNGraph(BaseTransform):
             log warns.
         metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x`,
             "l2" for `data.pos` unless the kernel is "cosine".
-        index: "tree" or "flat" (exact), "ivf" or "hnsw" (approximate), or "auto": exact up to
-            100,000 points, see :func:`jsem_pyg.neighbors.knn_search`.
-        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
-        symmetrize: "max", "mean" or "mutual".
-        connect: whether to join the components of each graph by their shortest links.
-        recall_target: the share of true neighbours that an approximate search is to find, in
-            (0, 1]; it is measured, and logged.
-        seed: of what is random in an approximate search.
-        progress: whether to show a bar on long searches, if there is a terminal to show it in.
-
-    Raises:
-        ValueError: if an argument is none of the above, or :func:`jsem_pyg.neighbors.knn_graph`
-            refuses the points.
+        index, kernel, symmetrize, connect, recall_target, seed, progress: as in
+            :func:`jsem_pyg.neighbors.knn_graph`.
 
     Example:
         >>> import torch

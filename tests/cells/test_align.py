@@ -5,7 +5,6 @@ import pytest
 from cells.cell_cases import anndata, made, no_coordinates
 
 from jsem_pyg.anndata import align
-from jsem_pyg.transport import gromov_wasserstein
 
 pytestmark = pytest.mark.ci
 
@@ -37,18 +36,6 @@ def test_shared_genes_find_the_groups_both_ways(tmp_path):
     assert (again["plan"] != plan).nnz == 0
     assert again["params"]["use_rep"] == "X_pca"
     assert again["params"]["epsilon"] == 0.1
-
-
-def test_the_plan_is_that_of_its_seed_and_options(monkeypatch):
-    taken = {}
-
-    def solve(x, y, **options):
-        taken.update(options)
-        return gromov_wasserstein(x, y, **options)
-
-    monkeypatch.setitem(align.__globals__, "gromov_wasserstein", solve)
-    align(*sides((20, 25)), fused=False, random_state=3, epsilon=0.2)
-    assert taken == {"seed": 3, "epsilon": 0.2, "progress": False}
 
 
 def test_other_genes_are_compared_by_shape_alone():

@@ -1,6 +1,8 @@
 """Files, a tiny embedder and a way to call the command."""
 
 import hashlib
+import sys
+from unittest.mock import patch
 
 import numpy as np
 from click.testing import CliRunner
@@ -17,7 +19,9 @@ TOPICS = {
 
 def run(*words):
     """What `jsem-pyg` does with these words: its exit code and all its output."""
-    return CliRunner().invoke(main, [str(word) for word in words])
+    words = list(map(str, words))
+    with patch.object(sys, "argv", ["jsem-pyg", *words]):
+        return CliRunner().invoke(main, words)
 
 
 def documents(each=14):

@@ -2,7 +2,6 @@ import numpy as np
 from command.command_cases import TOPICS, documents
 
 from jsem_pyg.command.naming import name_clusters
-from jsem_pyg.estimators.columns import name_by_columns
 
 
 def test_names_are_of_words_that_set_clusters_apart():
@@ -23,17 +22,3 @@ def test_a_word_and_its_plural_are_one():
 def test_clusters_without_words_have_their_number():
     assert name_clusters(["1 2", "3"], np.array([0, 1]), 2) == ["cluster 0", "cluster 1"]
     assert name_clusters(["sea sea", "sea", "9"], np.array([0, 0, 1]), 2)[1] == "cluster 1"
-
-
-def test_columns_of_numbers_name_clusters_by_what_is_far_from_the_middle():
-    rng = np.random.default_rng(0)
-    clusters = np.arange(90) % 3
-    x = rng.normal(size=(90, 4)) * [1, 100, 1, 1]
-    x[clusters == 1, 1] += 1000
-    x[clusters == 2, 3] -= 9
-    names = name_by_columns(x, clusters, ["a", "b", "c", "d"])
-    assert names[1].startswith("high b")
-    assert names[2].startswith("low d")
-    assert name_by_columns(np.ones((3, 1)), np.zeros(3, int), ["a"]) == [
-        "all columns in the middle"
-    ]

@@ -7,7 +7,6 @@ import pytest
 from command.command_cases import TOPICS, FakeEncoder, documents, run, use_fake_encoder, vectors
 from sklearn.metrics import adjusted_rand_score
 
-from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.estimators import DiffusionClusterer
 
 QUICK = ("--layout", "none")
@@ -107,7 +106,7 @@ def test_other_columns_have_to_be_said(text_map):
     )
     assert len(predict("documents-map", "new.csv", "--column", "text")) == 1
     np.save("x.npy", np.ones((2, 32)))
-    assert "Expected text in the column 'x' (got a ndarray" in refused("documents-map", "x.npy")
+    assert "Expected text in the column 'x' (got lists" in refused("documents-map", "x.npy")
 
 
 def test_a_changed_model_is_refused(text_map, tmp_path):
@@ -119,7 +118,6 @@ def test_a_changed_model_is_refused(text_map, tmp_path):
     assert len(predict("mine", "documents.csv")) == 42
     (model / "weights").write_text("12")
     assert "as it was when the map was made" in refused("mine", "documents.csv")
-    assert "'state of the model' to be" in " ".join(run(*words, "--resume").output.split())
     model.rename(tmp_path / "moved")
     assert "got no such folder here" in refused("mine", "documents.csv")
 
@@ -162,21 +160,13 @@ def a_folder(path):
     path.mkdir()
 
 
-@pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors", "run.json"])
+@pytest.mark.parametrize("name", ["clusterer.safetensors", "map.safetensors"])
 @pytest.mark.parametrize("damage", [Path.unlink, empty, cut, flip, a_folder])
 def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
     damage(copy_of_map / name)
     said = refused(copy_of_map, "documents.csv")
     assert name in said
     assert "Aborted" not in said
-    result = run("map", "documents.csv", "-k", "3", "-o", copy_of_map, "--resume", *QUICK)
-    is_made_again = damage is Path.unlink or (name.startswith("points") and damage is not a_folder)
-    if is_made_again and name != "run.json":
-        assert result.exit_code == 0
-        assert len(predict(copy_of_map, "documents.csv")) == 42
-    else:
-        assert result.exit_code == 1
-        assert name in result.output or "a run to resume" in result.output
 
 
 def test_words_tell_apart_what_the_encoder_blurs(tmp_path, monkeypatch):
@@ -194,7 +184,6 @@ def test_words_tell_apart_what_the_encoder_blurs(tmp_path, monkeypatch):
     options = ("-k", "3", *QUICK, "--cache", "blurred")
     assert run("map", "seen.txt", "-o", "with", *options).exit_code == 0
     assert run("map", "seen.txt", "-o", "without", "--words", "0", *options).exit_code == 0
-    assert load_tree("without/points.safetensors", "points of a map")["words"] is None
     seen = pd.read_csv("with/clusters.csv")
     assert adjusted_rand_score(topics[:-6], seen["cluster"]) > 0.9
     found = predict("with", "new.txt", "--cache", "blurred")["cluster"]

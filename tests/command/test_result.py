@@ -21,7 +21,7 @@ def test_columns_of_the_file_keep_their_integers_beside_missing_ones():
     content = SimpleNamespace(point=np.arange(3))
     file = pd.DataFrame({"id": pd.array([2**53 + 1, None, 7], dtype="Int64")})
     table = assignments(content, np.ones((3, 1)), ["all"], file)
-    assert as_csv(table[["row", "id"]]) == "row,id\n0,9007199254740993\n1,\n2,7\n"
+    assert as_csv(table[["row", "id"]]) == b"row,id\n0,9007199254740993\n1,\n2,7\n"
 
 
 def test_warnings_alone_are_notes(capsys):

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jsem_pyg.curvature import forman_curvature
+from jsem_pyg.curvature import forman_curvature, jaccard_overlap
+from jsem_pyg.graph import GraphStructure
 
 METHODS = ["1d", "augmented", "balanced"]
 
@@ -111,19 +112,6 @@ def test_type_follows_the_weights(method, dtype):
     assert forman_curvature(edge_index, None, num_nodes, method).dtype == torch.float32
 
 
-def test_balanced_does_not_look_at_weights():
-    edge_index, num_nodes = tiny_graphs.ring()
-    weight = torch.linspace(0, 1, 10)
-    expected = forman_curvature(edge_index, None, num_nodes, "balanced")
-    assert torch.equal(forman_curvature(edge_index, weight, num_nodes, "balanced"), expected)
-
-
-def test_weights_that_require_a_gradient_and_int32_edges():
-    edge_index, num_nodes = tiny_graphs.ring()
-    weight = torch.ones(10, requires_grad=True)
-    assert not forman_curvature(edge_index.int(), weight, num_nodes).requires_grad
-
-
 RING = tiny_graphs.ring(3)[0]
 
 
@@ -154,3 +142,23 @@ def test_a_curvature_out_of_range_is_refused():
     torch.testing.assert_close(actual, expected)
     with pytest.raises(ValueError, match="within torch.float32.*torch.float64"):
         forman_curvature(edge_index, torch.full((8,), 1e25))
+
+
+@pytest.mark.parametrize("measure", [forman_curvature, jaccard_overlap])
+def test_a_prepared_graph_is_as_good_as_its_edges(measure):
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    structure = GraphStructure(path, 4)
+    expected = measure(path, num_nodes=4)
+    assert torch.equal(measure(structure), expected)
+    assert torch.equal(measure(structure, num_nodes=4), expected)
+    with pytest.raises(ValueError, match="'num_nodes' to be 4, as the prepared"):
+        measure(structure, num_nodes=3)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("measure", [forman_curvature, jaccard_overlap])
+def test_a_sparse_matrix_is_refused_since_its_values_would_be_lost(measure, layout):
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    matrix = torch.sparse_coo_tensor(edge_index, torch.tensor([2.0, 2.0]), (2, 2))
+    with pytest.raises(ValueError, match="'edge_index' to be of integer type"):
+        measure(matrix if layout == torch.sparse_coo else matrix.to_sparse_csr())

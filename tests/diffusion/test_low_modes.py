@@ -108,41 +108,6 @@ def test_results_repeat_and_have_a_sign():
     assert bool((first.amax(0) >= 0.998 * -first.amin(0)).all())
 
 
-@KINDS
-def test_gradients_are_exact(normalization):
-    edge_index, weight = random_graph(14, 5, seed=1)
-    half = edge_index[0] < edge_index[1]
-    both = torch.cat([edge_index[:, half], edge_index[:, half].flip(0)], 1)
-
-    def modes(weight):
-        return low_modes(
-            both, 4, torch.cat([weight, weight]), normalization=normalization, num_nodes=14
-        )
-
-    assert torch.autograd.gradcheck(modes, weight[half].requires_grad_())
-
-
-def test_the_projector_has_a_gradient_where_eigenvalues_are_equal():
-    ring = torch.arange(9)
-    edges = torch.cat([torch.stack([ring, (ring + 1) % 9]), torch.stack([(ring + 1) % 9, ring])], 1)
-
-    def projector(weight):
-        mode = low_modes(edges, 3, torch.cat([weight, weight]))[1]
-        return mode @ mode.T
-
-    weight = torch.ones(9, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(projector, weight)
-    with pytest.raises(ValueError, match="a gap after the eigenvalues"):
-        low_modes(edges, 2, torch.cat([weight, weight]))[1].pow(3).sum().backward()
-
-
-def test_there_is_no_second_derivative():
-    edge_index, weight = random_graph(14, 5)
-    value = low_modes(edge_index, 3, weight.requires_grad_())[0]
-    with pytest.raises(NotImplementedError, match="has no second"):
-        torch.autograd.grad(value.sum(), weight, create_graph=True)
-
-
 def test_what_has_not_converged_is_told(monkeypatch, caplog):
     monkeypatch.setattr(sys.modules["jsem_pyg.diffusion.low_modes"], "MOST_ROUNDS", 1)
     with caplog.at_level(logging.WARNING):

@@ -11,7 +11,6 @@ from simplicial_cases import (
     simplicial_diffusion,
     weights,
 )
-from torch_geometric.utils import to_undirected
 
 from jsem_pyg.graph import SimplicialStructure
 
@@ -19,13 +18,8 @@ TIGHT = {"tol": 1e-13}
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
-def in_columns(structure, edge_weight):
-    """Weights of the structure's edges in the order of the columns."""
-    return structure.to_columns(edge_weight.unsqueeze(-1)).squeeze(-1).abs()
-
-
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("how", [None, "sym"])
 @pytest.mark.parametrize("times", [(0.8, None), (0.3, 2.5), (4.0, 0.0)])
 def test_is_the_matrix_exponential(name, how, times):
     edge_index, num_nodes = CASES[name]
@@ -41,7 +35,7 @@ def test_is_the_matrix_exponential(name, how, times):
 
 
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("how", [None, "sym"])
 @pytest.mark.parametrize("backend", ["torch", "reference"])
 def test_all_gradients_are_those_of_the_matrix_exponential(name, how, backend):
     edge_index, num_nodes = CASES[name]
@@ -122,22 +116,6 @@ def test_flipping_an_edge_flips_its_signal(name):
     out = simplicial_diffusion(x, edge_index, None, w1, w2, **TIGHT)
     other = simplicial_diffusion(sign * x, flipped, None, w1, w2, **TIGHT)
     torch.testing.assert_close(other, sign * out, **CLOSE)
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_both_directions_diffuse_as_one(name):
-    edge_index, num_nodes = CASES[name]
-    x, (w1, _) = signal(edge_index), weights(edge_index)
-    expected = simplicial_diffusion(x, edge_index, None, w1, **TIGHT)
-    both, weight = to_undirected(edge_index, w1, num_nodes, reduce="max")
-    flows = torch.zeros(num_nodes, num_nodes, 3).double()
-    flows[edge_index[0], edge_index[1]] = x
-    flows = flows - flows.transpose(0, 1)
-    out = simplicial_diffusion(flows[both[0], both[1]], both, None, weight, **TIGHT)
-    back = torch.zeros_like(flows)
-    back[both[0], both[1]] = out
-    torch.testing.assert_close(back[edge_index[0], edge_index[1]], expected, **CLOSE)
-    torch.testing.assert_close(back, -back.transpose(0, 1))
 
 
 def test_what_flows_around_a_hole_stays():
@@ -228,7 +206,7 @@ X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
     [
         ({"x": X[:2]}, ValueError, r"'x' to have shape \[..., 3, D\], a row for each column"),
         ({"edge_weight": torch.zeros(3)}, ValueError, "'edge_weight' to be positive"),
-        ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'reference', 'torch'"),
+        ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'torch', 'reference'"),
     ],
 )
 def test_refuses(arguments, error, match):
@@ -236,7 +214,6 @@ def test_refuses(arguments, error, match):
         simplicial_diffusion(**{"x": X, "edge_index": EDGES, **arguments})
 
 
-@pytest.mark.parametrize("how", ["sym", "rw"])
 @pytest.mark.parametrize(
     ("dtype", "unit"),
     [
@@ -246,14 +223,14 @@ def test_refuses(arguments, error, match):
         (torch.float64, 2.0**600),
     ],
 )
-def test_gradients_in_weights_of_any_unit(how, dtype, unit):
+def test_gradients_in_weights_of_any_unit(dtype, unit):
     """In small units they were infinite or NaN, in large ones a part of them was missing."""
     edge_index, _ = CASES[IDS[0]]
     x, given = signal(edge_index).to(dtype), weights(edge_index)
 
     def gradients(unit):
         w1, w2 = ((unit * each).to(dtype).requires_grad_() for each in given)
-        out = simplicial_diffusion(x, edge_index, None, w1, w2, 0.8, normalization=how)
+        out = simplicial_diffusion(x, edge_index, None, w1, w2, 0.8, normalization="sym")
         found = torch.autograd.grad((out * x * x).sum(), (w1, w2))
         return [unit * each.double() for each in found]
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 from dense import exact_heat_diffusion
 from hypergraph_cases import case, hypergraph_diffusion
+from laws import random_graph
 from layer_cases import CHANNELS, make_data
 
-from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
+from jsem_pyg.diffusion import diffuse, heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, HypergraphDiffusion
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.testing import random_graph
 
 DATA = make_data()
 STRUCTURE, WEIGHT = case("random", dtype=torch.float32)
@@ -70,13 +70,6 @@ def test_two_dimensions_are_scales_and_channels(name):
         run(torch.ones(2, CHANNELS + 1))
     with pytest.raises((ValueError, RuntimeError), match=r"\[S\] scales or \[S, D\] scales and"):
         run(torch.ones(1, 2, CHANNELS))
-
-
-def test_columns_of_the_kernel():
-    nodes = torch.tensor([3, 0])
-    one = [heat_kernel_columns(DATA.edge_index, nodes, t=float(t)) for t in SCALES]
-    many = heat_kernel_columns(DATA.edge_index, nodes, t=SCALES)
-    torch.testing.assert_close(many, torch.stack(one))
 
 
 @pytest.mark.parametrize("name", LAYERS)

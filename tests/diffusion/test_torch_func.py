@@ -116,19 +116,6 @@ def test_a_fused_backend_names_the_one_that_can(backend, inputs):
             each()
 
 
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_second_derivatives_of_autograd_by_torch_sparse(normalization, inputs):
-    pytest.importorskip("torch_sparse")
-
-    def second(backend):
-        leaves = [each.clone().requires_grad_() for each in inputs]
-        out = loss(diffusion(backend, normalization))(*leaves)
-        first = torch.autograd.grad(out, leaves, create_graph=True)
-        return torch.autograd.grad(sum(each.sin().sum() for each in first), leaves)
-
-    assert_same(second("torch_sparse"), second("reference"))
-
-
 def test_coefficients():
     t = torch.tensor([[0.0, 0.3], [2.0, 30.0]], dtype=torch.float64)
 

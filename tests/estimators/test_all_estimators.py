@@ -26,7 +26,7 @@ from jsem_pyg.estimators import (
     DiffusionClusterer,
     DiffusionLabelSpreading,
     HeatDiffusion,
-    fitted_graph,
+    neighbor_estimator,
 )
 
 X, Y = blobs(NUM_FITTED)
@@ -50,7 +50,7 @@ def test_a_result_does_not_depend_on_the_others_in_the_call(estimator, metric, m
     alone = np.concatenate([say(estimator, mixed[[each]]) for each in range(len(mixed))])
     assert np.array_equal(together, alone)
     order = np.random.default_rng(0).permutation(len(mixed))
-    monkeypatch.setattr(fitted_graph, "CHUNK", 7)
+    monkeypatch.setattr(neighbor_estimator, "CHUNK", 7)
     assert np.array_equal(say(estimator, mixed[order]), together[order])
 
 
@@ -127,14 +127,6 @@ def test_threads_and_autocast_change_nothing(estimator):
     known = say(estimator, X_NEW)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert np.array_equal(say(fitted(clone(estimator)), X_NEW), known)
-
-
-def test_neighbours_are_at_most_half_of_the_others(estimator):
-    assert fitted(estimator).n_neighbors_ == 8
-    few = clone(estimator).fit(X[:9], few_labels(Y[:9]))
-    assert few.n_neighbors_ == 4
-    with pytest.raises(ValueError, match="minimum of 3 is required"):
-        clone(estimator).fit(X[:2], Y[:2])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from jsem_pyg.estimators import (
     DiffusionLabelSpreading,
     DiffusionMap,
     HeatDiffusion,
-    class_estimator,
+    neighbor_estimator,
 )
 from jsem_pyg.training.self_training import self_train
 
@@ -45,5 +45,5 @@ def cannot_hold(estimator):
 )
 def test_scikit_learn_finds_nothing(estimator, check, monkeypatch):
     # One round of self-training in place of four: there are a hundred checks.
-    monkeypatch.setattr(class_estimator, "self_train", partial(self_train, rounds=1))
+    monkeypatch.setattr(neighbor_estimator, "self_train", partial(self_train, rounds=1))
     check(estimator)

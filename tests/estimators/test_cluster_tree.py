@@ -49,13 +49,6 @@ def test_parts_are_merged_into_their_groups_first(tree):
         assert len(np.unique(tree.cut(count))) == count
 
 
-def test_a_finer_clustering_stands_beside_the_levels():
-    tree = ClusterTree([ClusterLevel(3, 1.0, OUTER)], *graph_of(nested_points()), INNER)
-    assert tree.n_finest == 6
-    assert np.array_equal(tree.cut(6), INNER)
-    assert np.array_equal(tree.cut(3), OUTER)
-
-
 def test_the_linkage_is_scipys_and_cuts_alike(tree):
     assert is_valid_linkage(tree.linkage)
     assert is_monotonic(tree.linkage)
@@ -85,16 +78,6 @@ def test_components_without_heat_between_them_and_isolated_points_are_merged_las
     assert same(tree.cut(3), [0, 0, 1, 1, 2])
     assert tree.linkage[1:, 2].tolist() == [1, 1]
     assert np.isfinite(tree.linkage).all()
-
-
-def test_any_clustering_has_a_linkage(tree):
-    renamed = np.array([3, 5, 0, 1, 4, 2])[INNER]
-    linkage = tree.linkage_of(renamed.tolist())
-    np.testing.assert_allclose(linkage[:, 2:], tree.linkage[:, 2:])
-    assert set(linkage[0, :2]) == {4, 2}
-    for labels in (renamed[:9], renamed - 1, np.zeros((240, 1))):
-        with pytest.raises(ValueError, match="Expected 'labels'"):
-            tree.linkage_of(labels)
 
 
 def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():

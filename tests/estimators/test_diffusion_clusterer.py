@@ -7,7 +7,6 @@ import torch
 from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from torch_geometric.data import Data
 
@@ -109,10 +108,3 @@ def test_it_is_saved_without_a_pickle_and_loaded_to_the_last_bit(dtype, tmp_path
     path.write_bytes(content)
     with pytest.raises(ValueError, match="clusters.safetensors"):
         DiffusionClusterer.load(path)
-
-
-def test_what_cannot_be_saved_is_refused():
-    with pytest.raises(TypeError, match="random_state"):
-        DiffusionClusterer(3, t=2.0, random_state=np.random.RandomState(0)).fit(X).save("b")
-    with pytest.raises(NotFittedError):
-        DiffusionClusterer(3).save("b")

@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from jsem_pyg.estimators import DiffusionMap
 
@@ -51,15 +48,6 @@ def test_parts_of_a_graph_and_rows_without_direction():
     assert fitted.eigenvalues_.min() > 0
     assert abs(fitted.embedding_[7]).max() < 1e-12
     assert np.abs(fitted.transform(np.zeros((1, 4)))).max() < 1e-12
-
-
-def test_names_pipelines_and_repetition():
-    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
-    pipe = make_pipeline(StandardScaler(), DiffusionMap(2, random_state=0))
-    y = pipe.fit_transform(X)
-    assert y.dtype == np.float32
-    np.testing.assert_array_equal(clone(pipe).fit_transform(X), y)
-    assert list(pipe.get_feature_names_out()) == ["diffusionmap0", "diffusionmap1"]
 
 
 @pytest.mark.parametrize(

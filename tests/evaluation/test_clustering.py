@@ -22,13 +22,6 @@ def test_separated_blobs_are_found_in_every_seed():
     assert [scores.ari_std, scores.nmi_std, scores.acc_std] == pytest.approx([0, 0, 0])
 
 
-def test_seeds_fix_the_result_and_a_number_counts_them():
-    x, y = torch.randn(60, 4, generator=torch.Generator().manual_seed(1)), torch.arange(60) % 3
-    assert clustering_scores(x, y, seeds=2) == clustering_scores(x, y, seeds=(0, 1))
-    assert len({run.ari for run in clustering_scores(x, y, seeds=5, n_init=1).per_seed}) > 1
-    assert clustering_scores(x, y, n_init=10) != clustering_scores(x, y, n_init=1)
-
-
 def test_means_and_deviations_follow_from_the_seeds():
     x, y = torch.randn(60, 4, generator=torch.Generator().manual_seed(1)), torch.arange(60) % 3
     scores = clustering_scores(x, y, seeds=2, n_init=1)
@@ -36,14 +29,6 @@ def test_means_and_deviations_follow_from_the_seeds():
     assert scores.ari == pytest.approx((one + other) / 2)
     assert scores.ari_std == pytest.approx(abs(one - other) / 2)
     assert str(scores).startswith(f"ARI {scores.ari:.3f} ± {scores.ari_std:.3f}, NMI ")
-
-
-def test_normalize_makes_the_length_of_rows_irrelevant():
-    x, y = blobs()
-    scale = torch.logspace(-15, 14, len(x)).unsqueeze(1)
-    assert clustering_scores(x * scale, y).ari == pytest.approx(1)
-    stretched = x * torch.logspace(-3, 3, len(x)).unsqueeze(1)
-    assert clustering_scores(stretched, y, normalize=False).ari < 0.9
 
 
 def test_coinciding_points_are_scored_and_logged(caplog):
@@ -68,7 +53,7 @@ def test_dtypes_arrays_and_tensors_that_require_gradients(dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_clusters": 5}, "4 points and 5 clusters"),
+        ({"num_clusters": 5}, "at most the 4 points .got 5"),
         ({"seeds": ()}, "'seeds' to hold at least one"),
     ],
 )

@@ -45,13 +45,6 @@ def test_vanishes_on_the_kernel_and_reaches_two_on_a_bipartite_graph():
     assert dirichlet_energy(torch.ones(4, 1), edge_index, normalization=None).item() == 0
 
 
-def test_no_edges_and_a_zero_signal_have_no_energy():
-    no_edges = torch.empty(2, 0, dtype=torch.long)
-    assert dirichlet_energy(torch.rand(3, 2), no_edges, relative=True).item() == 0
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    assert dirichlet_energy(torch.zeros(2, 2), edge_index, relative=True).item() == 0
-
-
 def test_leading_dimensions_are_a_batch():
     x, edge_index, edge_weight = random_graph()
     batch = torch.stack([x, 2 * x, x.flip(0)])
@@ -63,7 +56,7 @@ def test_leading_dimensions_are_a_batch():
 
 def test_an_energy_beyond_its_type_is_refused():
     edge_index, weight = torch.tensor([[0, 1], [1, 0]]), torch.full((2,), 1e20)
-    with pytest.raises(ValueError, match="'x' to have an energy within torch.float32"):
+    with pytest.raises(ValueError, match="'the energy of x' to be finite"):
         dirichlet_energy(torch.tensor([[1e12], [0.0]]), edge_index, weight, None)
 
 
@@ -76,12 +69,3 @@ def test_gradients(normalization, relative):
         return dirichlet_energy(x, edge_index, weight, normalization, relative=relative)
 
     assert torch.autograd.gradcheck(energy, (x.requires_grad_(), edge_weight.requires_grad_()))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"), [({"edge_index": torch.tensor([[0], [1]])}, "to_undirected")]
-)
-def test_bad_input_is_refused(change, message):
-    arguments = {"x": torch.ones(3, 1), "edge_index": torch.tensor([[0, 1], [1, 0]]), **change}
-    with pytest.raises(ValueError, match=message):
-        dirichlet_energy(**arguments)

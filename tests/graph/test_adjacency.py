@@ -1,6 +1,7 @@
 import pytest
 import scipy.sparse
 import torch
+from laws import random_graph
 from torch_geometric import EdgeIndex
 
 from jsem_pyg.curvature import forman_curvature
@@ -8,7 +9,6 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph.adjacency import read_adjacency
 from jsem_pyg.graph.read_structure import read_structure
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.testing import random_graph
 
 NUM_NODES = 12
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from jsem_pyg.graph.relations import HeteroGraph, merge_reverse, read_relations
+from jsem_pyg.graph.relations import HeteroGraph, merge_reverse
 
 COUNTS = {"a": 4, "b": 3, "lonely": 2}
 A_R_B, B_REV_A, A_S_A = ("a", "r", "b"), ("b", "rev_r", "a"), ("a", "s", "a")
@@ -113,13 +113,3 @@ def test_weights_that_do_not_fit_are_refused():
         graph.edge_weight({A_R_B: torch.ones(3)})
     with pytest.raises(ValueError, match="edge types of 'edge_index_dict'"):
         graph.edge_weight({A_S_A: torch.ones(3)})
-
-
-def test_one_kind_of_nodes_with_relations():
-    edge_index = torch.tensor([[0, 1, 2, 1, 1], [1, 0, 1, 2, 1]])
-    edge_type = torch.tensor([0, 0, 1, 0, 1])
-    pairs = read_relations(edge_index, edge_type, 3, 2, drop_self_loops=True)
-    found = torch.stack([pairs.relation, pairs.source, pairs.target]).T.tolist()
-    assert found == [[0, 0, 1], [0, 1, 2], [1, 1, 2]]
-    weight = torch.tensor([1.0, 3.0, 5.0, 7.0, 9.0])  # the last is a self-loop
-    assert pairs.weigh(weight).tolist() == [2.0, 7.0, 5.0]

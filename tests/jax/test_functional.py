@@ -154,28 +154,9 @@ def test_compiled_code_checks_values_and_needs_a_prepared_graph():
         jax.jit(heat_diffusion)(CASE.x, CASE.edge_index)
 
 
-def test_another_device_is_refused(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    with pytest.raises(ValueError, match="JAX on the CPU, .*'gpu'"):
-        heat_diffusion(CASE.x, CASE.graph)
-
-
 def test_without_jax_the_error_names_the_extra(monkeypatch):
     for name in [each for each in sys.modules if each.startswith("jsem_pyg.jax")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(ImportError, match=r"JAX to be installed.*jsem_pyg\[jax\]"):
         importlib.import_module("jsem_pyg.jax")
-
-
-def test_a_graph_is_compiled_once():
-    graph, traced = CASE.graph, []
-
-    @jax.jit
-    def run(graph):
-        traced.append(graph)
-        return heat_diffusion(jnp.ones((5, 1)), graph)
-
-    run(graph)
-    run(graph)
-    assert len(traced) == 1

@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.diffusion.heat_coefficients import device_table, heat_coefficients
 from jsem_pyg.graph import GraphStructure
@@ -13,7 +14,6 @@ from jsem_pyg.kernels.fused.heat import learned_coefficients
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConductance
 from jsem_pyg.operators.fused_laplacian import fused_operator
 from jsem_pyg.operators.laplacian import laplacian_entries
-from jsem_pyg.testing import random_graph
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GRAPHS = {"one node": (1, 0), "isolated nodes": (9, 3), "no edges": (4, 4), "rows of 35": (37, 0)}

@@ -8,11 +8,12 @@ from dataclasses import fields
 import pytest
 import torch
 from kernels.pretended_gpu import module_on_device, on_device, pretended_gpu, take_events
+from laws import random_graph
 
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.fused import SWITCHES
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
-from jsem_pyg.testing import random_graph
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="counts in Triton's interpreter"
@@ -25,13 +26,14 @@ def _all_switches(monkeypatch):
         monkeypatch.setattr(SWITCHES, each.name, True)
 
 
-TERMS = ("_step_kernel", "_step_back_kernel")
+TERMS = ("step_kernel", "step_back_kernel", "window_step_kernel", "window_step_back_kernel")
+TERMS += ("begin_back_kernel",)
 LAYERS = {
     "diffusion": lambda: AnisotropicDiffusion(t=0.5, tol=1e-3, backend="triton"),
-    "convolution": lambda: AnisotropicChebConv(3, 2, t=0.5, tol=1e-3, bias=False, backend="triton"),
+    "convolution": lambda: AnisotropicChebConv(3, 2, t=0.5, tol=1e-3, backend="triton"),
 }
 # Launches beside the terms, forward and backward.
-MOST = {"diffusion": (4, 6), "convolution": (5, 7)}
+MOST = {"diffusion": (4, 6), "convolution": (6, 8)}
 
 
 def launches_beside_terms(events):
@@ -39,8 +41,11 @@ def launches_beside_terms(events):
     return [name for kind, name in events if kind == "launch" and name not in left_out]
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_launches_and_waits(name):
+@pytest.mark.parametrize(
+    ("name", "windows"), [("diffusion", False), ("diffusion", True), ("convolution", True)]
+)
+def test_launches_and_waits(monkeypatch, name, windows):
+    monkeypatch.setattr(SWITCHES, "windows", windows)
     edge_index, weight = random_graph(5, 0.5, 0)
     attr = edge_index.sum(0).sin().unsqueeze(-1)
     layer = module_on_device(LAYERS[name]())
@@ -58,9 +63,29 @@ def test_launches_and_waits(name):
     for events, most in zip((forward, backward), MOST[name], strict=True):
         assert len(launches_beside_terms(events)) <= most, launches_beside_terms(events)
         assert not any(kind in ("wait", "to device") for kind, _ in events)
+        assert any(name.startswith("window") for _, name in events) == windows
     # The host looks at the times when everything has been launched.
     assert forward[-1] == ("late wait", "HostCopy")
     assert [kind for kind, _ in forward + backward].count("late wait") == 1
+
+
+def test_launches_of_a_function():
+    """A time on the host costs a copy to the device, of coefficients, and no wait."""
+    edge_index, weight = random_graph(5, 0.5, 0)
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    with pretended_gpu():
+        structure = GraphStructure(on_device(edge_index), 5)
+        leaves = [on_device(each).requires_grad_() for each in (x, weight)]
+        for _ in range(2):
+            take_events()
+            out = heat_diffusion(leaves[0], structure, leaves[1], 0.5, tol=1e-3, backend="triton")
+            forward = take_events()
+            torch.autograd.grad(out, leaves, out.detach())
+            backward = take_events()
+    assert len(launches_beside_terms(forward)) <= 2
+    assert len(launches_beside_terms(backward)) <= 3
+    others = [event for event in forward + backward if event[0] != "launch"]
+    assert others == [("to device", "_to_copy")]
 
 
 def test_a_time_that_passes_its_bound_is_computed_again():

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from laws import random_graph
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jsem_pyg.kernels import edge_dot as module
 from jsem_pyg.kernels.edge_dot import edge_dot
-from jsem_pyg.testing import random_graph
 
 NONE = torch.empty(2, 0, dtype=torch.long)
 GRAPHS = {

@@ -9,13 +9,13 @@ from torch.utils.checkpoint import checkpoint
 numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
 
 from kernels.test_chebyshev_series import problem  # noqa: E402
+from laws import assert_backends_agree, random_graph  # noqa: E402
 
 from jsem_pyg.diffusion import heat_diffusion  # noqa: E402
 from jsem_pyg.graph import GraphStructure  # noqa: E402
 from jsem_pyg.kernels.chebyshev.tiles import BLOCK  # noqa: E402
 from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
 from jsem_pyg.operators import laplacian_operator  # noqa: E402
-from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
 
 
 @pytest.fixture(params=["tiles of their own", "tiles together"])
@@ -78,34 +78,6 @@ def test_the_number_of_threads_does_not_change_a_shared_tile(monkeypatch):
     torch.set_num_threads(before)
     for run in runs[1:]:
         assert all(torch.equal(*pair) for pair in zip(run, runs[0], strict=True))
-
-
-def test_a_hub_and_a_diagonal():
-    leaves = torch.arange(1, 200)
-    hub = torch.zeros_like(leaves)
-    edge_index = torch.cat([torch.stack([hub, leaves]), torch.stack([leaves, hub])], dim=1)
-    structure = GraphStructure(edge_index, 200)
-    generator = torch.Generator().manual_seed(0)
-    coefficients = torch.rand(9, 1, 1, dtype=torch.float64, generator=generator)
-    x = torch.randn(200, 20, dtype=torch.float64, generator=generator)
-    weight = torch.ones(edge_index.size(1), dtype=torch.float64)
-    for normalization in ("sym", None):  # the latter has a diagonal
-        operator = laplacian_operator(structure, weight, normalization)
-        assert_backends_agree(
-            "numba", operator.matrix.csr, operator.matrix.values[0], x, coefficients
-        )
-
-
-def test_two_runs_agree_to_the_last_bit(three_threads):
-    csr, values, x, coefficients = problem(80, 2, 70, 9, torch.float32)
-    runs = []
-    for _ in range(2):
-        leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
-        out = numba_cpu.SparseOperator(csr, leaves[0]).series(*leaves[1:])
-        out.sin().sum().backward()
-        runs.append([out.detach(), *(leaf.grad for leaf in leaves)])
-    for first, second in zip(*runs, strict=True):
-        assert torch.equal(first, second)
 
 
 def test_scratch_memory_is_not_trusted(three_threads, monkeypatch):

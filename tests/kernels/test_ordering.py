@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.csr import CSR
@@ -12,11 +13,12 @@ from jsem_pyg.kernels.ordering import (
     choose_for_series,
     choose_ordering,
     given_order,
+    locality_order,
     new_share,
+    reuse,
 )
-from jsem_pyg.testing import random_graph
 
-ORDERINGS = [given_order, bandwidth_order]
+ORDERINGS = [given_order, bandwidth_order, locality_order]
 
 
 def grid(side, shuffle=True):
@@ -55,6 +57,7 @@ def test_better_orders_gather_fewer_new_rows():
     shares = [new_share(reordered(csr, csr.derived(make))) for make in ORDERINGS]
     assert shares[0] > 0.8
     assert shares[1] < 0.4 * shares[0]
+    assert shares[2] < shares[1]
 
 
 def test_the_share_of_new_rows_by_hand():
@@ -68,16 +71,42 @@ def test_the_share_of_new_rows_by_hand():
     assert new_share(GraphStructure(torch.empty(2, 0, dtype=torch.int64), 5).csr) == 0.0
 
 
+def windows_by_hand(csr, order, rows=16):
+    neighbours = [set(csr.col[csr.rowptr[i] : csr.rowptr[i + 1]].tolist()) for i in order.tolist()]
+    windows = [neighbours[at : at + rows] for at in range(0, csr.num_rows, rows)]
+    return sum(len(set.union(*each)) for each in windows)
+
+
+def test_rows_of_a_window_share_neighbours():
+    """Most in the order that is made for it, on a graph whose nodes come in none."""
+    csr = grid(50).csr
+    found = [reuse(csr, make) for make in ORDERINGS]
+    for make, each in zip(ORDERINGS, found, strict=True):
+        assert each == csr.num_slots / windows_by_hand(csr, csr.derived(make).node)
+    assert found[0] < 1.1 < found[1] < 0.9 * found[2]
+
+
+@pytest.mark.parametrize("num_parts", [2, 40])
+def test_an_order_of_parts_keeps_them_together(num_parts):
+    """Also if most of them are single nodes."""
+    pieces = [random_graph(30, 0.2, seed=seed)[0] + 30 * seed for seed in range(num_parts)]
+    mixed = torch.randperm(33 * num_parts, generator=torch.Generator().manual_seed(0))
+    csr = GraphStructure(mixed[torch.cat(pieces, dim=1)], 33 * num_parts).csr
+    assert csr.derived(locality_order).node.sort()[0].tolist() == list(range(33 * num_parts))
+    assert reuse(csr, locality_order) > 1.5 * reuse(csr, given_order)
+
+
 def test_what_is_chosen():
     small, large = grid(60).csr, grid(130).csr
     # It fits a cache, however often it is visited.
     assert choose_for_series(small, 64, 10**6, trains=True) is given_order
     # An order costs more than it saves.
     assert choose_for_series(large, 128, 10, trains=False) is given_order
-    for trains in (False, True):
-        assert choose_for_series(large, 128, 60, trains) is bandwidth_order
+    assert choose_for_series(large, 128, 200, trains=False) is bandwidth_order
+    # A long training repays the better order.
+    assert choose_for_series(large, 128, 60, trains=True) is locality_order
     # The choice does not depend on what happened before.
-    order = large.derived(bandwidth_order)
+    order = large.derived(locality_order)
     assert choose_for_series(large, 128, 10, trains=False) is given_order
     # A good order is kept.
     assert choose_for_series(reordered(large, order), 128, 60, trains=True) is given_order
@@ -88,8 +117,9 @@ def test_an_order_serves_the_pattern_with_its_diagonal_too(caplog):
     wide = structure.csr_with_diagonal[0]
     with caplog.at_level(logging.INFO, "jsem_pyg.kernels.ordering"):
         for csr in (structure.csr, wide, structure.csr, wide):
-            assert choose_ordering(csr, 128, 1e4) is bandwidth_order
-            csr.derived(bandwidth_order)
-    assert wide.derived(bandwidth_order) is structure.csr.derived(bandwidth_order)
+            assert choose_ordering(csr, 128, 1e4) is locality_order
+            csr.derived(locality_order)
+    for make in (bandwidth_order, locality_order):
+        assert wide.derived(make) is structure.csr.derived(make)
     (message,) = caplog.messages
     assert "16900 nodes" in message

@@ -4,9 +4,9 @@ import pytest
 import torch
 from dense import exact_heat_diffusion
 from kernels.test_chebyshev_series import FAST
+from laws import random_graph
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.testing import random_graph
 
 
 def gradients(diffuse, x, edge_index, weight, t, **kwargs):

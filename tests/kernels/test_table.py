@@ -5,54 +5,44 @@ import types
 
 import pytest
 import torch
+from laws import random_graph
 
-from jsem_pyg import nn
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.kernels import table
 from jsem_pyg.kernels.chebyshev import Operator
-from jsem_pyg.kernels.table import CHEBYSHEV, Backend, KernelFamily, no_obstacle
-from jsem_pyg.testing import random_graph
+from jsem_pyg.kernels.table import CHEBYSHEV, FAMILIES, Backend, KernelFamily
 
 CPU = torch.device("cpu")
 
 
 def family(**obstacles):
-    backends = {name: Backend("math", lambda device, o=o: o) for name, o in obstacles.items()}
-    return KernelFamily(backends, {"cpu": tuple(backends)}, fallback=list(backends)[-1])
+    return KernelFamily(
+        {name: Backend("math", lambda device, o=o: o) for name, o in obstacles.items()}
+    )
 
 
-def test_auto_takes_the_first_that_can_run_and_the_fallback_elsewhere():
+def test_auto_takes_the_first_that_can_run():
     own = family(fast="no hands", slow=None, plain=None)
     assert own.choose("auto", CPU) == "slow"
-    assert own.choose("auto", torch.device("meta")) == "plain"
     assert own.find("slow", CPU).__name__ == "math"
+    for each in FAMILIES.values():
+        assert each.choose("auto", CPU) == "numba"
+        assert each.choose("auto", torch.device("meta")) == list(each.backends)[-1]
 
 
-def test_auto_knows_only_backends_of_its_family():
-    families = [each for each in vars(table).values() if isinstance(each, KernelFamily)]
-    for each in families:
-        for names in each.preference.values():
-            assert names
-            assert set(names) <= set(each.backends) - {each.fallback}
-        assert any(each.can_run(each.fallback, torch.device(name)) for name in ("cpu", "meta"))
+def test_a_slower_kernel_on_a_gpu_is_logged_once(caplog):
+    own = family(triton="too old", torch=None)
+    for _ in range(2):
+        assert own.choose("auto", torch.device("cuda")) == "torch"
+    assert [each.getMessage() for each in caplog.records] == [
+        "backend='auto' takes 'torch', which is slower, on 'cuda': too old."
+    ]
 
 
 def test_triton_runs_anywhere_in_its_interpreter(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(table, "_is_installed", lambda name: True)
     assert table.triton_obstacle(CPU) is None
-
-
-def test_a_docstring_takes_its_backends_from_the_table():
-    listed = family(fast=None, plain=None).describe()
-    assert '"fast" (registered by the user)' in listed
-    assert listed.endswith(
-        'the first of these that can run: "fast", "plain" (CPU), otherwise "plain"'
-    )
-    for name in CHEBYSHEV.backends:
-        assert f'"{name}" (' in heat_diffusion.__doc__
-    for name in nn.__all__:
-        assert "{backends}" not in getattr(nn, name).__doc__
 
 
 def test_what_cannot_run_says_why_and_what_can():
@@ -78,7 +68,7 @@ def test_a_backend_from_outside_is_an_entry(monkeypatch):
     module = types.ModuleType("dense_backend")
     module.SparseOperator = SparseOperator
     monkeypatch.setitem(sys.modules, "dense_backend", module)
-    monkeypatch.setitem(CHEBYSHEV.backends, "dense", Backend("dense_backend", no_obstacle))
+    monkeypatch.setitem(CHEBYSHEV.backends, "dense", Backend("dense_backend"))
     edge_index, weight = random_graph(12, 0.3, num_isolated=1)
     x = torch.randn(12, 3, dtype=torch.float64)
     for normalization in ("sym", "rw", None):

@@ -99,17 +99,6 @@ def test_many_components_at_equal_distances_are_joined_without_cycles():
     assert label_of(edge_index, 40)[0] == 1
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
-@pytest.mark.parametrize("symmetrize", ["max", "mutual"])
-def test_duplicated_points(kernel, symmetrize):
-    x = torch.cat([points(20), points(1).expand(30, 4)])
-    edge_index, edge_weight = knn_graph(x, 5, kernel=kernel, symmetrize=symmetrize)
-    assert torch.isfinite(edge_weight).all()
-    assert (edge_weight > 0).all()
-    assert (edge_index[0] != edge_index[1]).all()
-    assert label_of(edge_index, 50)[0] == 1
-
-
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
 def test_points_that_are_all_equal(kernel):
     edge_index, edge_weight = knn_graph(torch.ones(40, 3), 5, kernel=kernel)
@@ -122,24 +111,6 @@ def test_a_link_has_the_weight_of_its_length():
     edge_index, edge_weight = knn_graph(x, 1, metric="l2")
     weight = dense(edge_index, edge_weight, 4)
     assert float(weight[1, 2]) == pytest.approx(torch.exp(torch.tensor(-2.0)).item())
-
-
-@pytest.mark.parametrize(
-    ("kernel", "symmetrize"),
-    [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],
-)
-@pytest.mark.parametrize("n", [2, 60, 140])
-def test_as_many_neighbors_as_points_are_all_others(n, kernel, symmetrize, caplog):
-    options = {"kernel": kernel, "symmetrize": symmetrize}
-    expected_index, expected_weight = knn_graph(points(n), n - 1, **options)
-    assert not caplog.records
-    edge_index, edge_weight = knn_graph(points(n), n + 5, **options)
-    assert edge_index.size(1) == n * (n - 1)
-    assert torch.equal(edge_index, expected_index)
-    assert torch.equal(edge_weight, expected_weight)
-    (record,) = caplog.records
-    assert record.levelname == "WARNING"
-    assert f"k={n + 5} neighbours were asked for, but 1 of 1 graphs" in record.getMessage()
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])

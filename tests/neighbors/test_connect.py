@@ -2,7 +2,6 @@ import pytest
 import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from jsem_pyg.neighbors.component_links import Outside
 from jsem_pyg.neighbors.connect import component_labels, shortest_links
 from jsem_pyg.neighbors.points import prepare_points
 
@@ -76,24 +75,6 @@ def test_within_a_budget_links_join_and_are_hardly_longer(seed, monkeypatch):
     assert shortest * (1 - 1e-6) <= float(length.sum()) <= 1.2 * shortest
 
 
-def test_the_least_budget_still_joins(monkeypatch):
-    monkeypatch.setattr(BUDGET, 0)
-    points, label = clusters()
-    assert_joins(shortest_links(points, label)[0], label)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_nearest_outside_by_all_pairs(dtype):
-    generator = torch.Generator().manual_seed(0)
-    points = prepare_points(torch.randn(300, 3, generator=generator, dtype=dtype), "l2")
-    label = torch.randint(9, (300,), generator=generator)
-    label[label == 8] = 0  # one is larger than the others
-    query = torch.randperm(300, generator=generator)[:120]
-    expected = all_distances(points)[query].masked_fill(label[query][:, None] == label, torch.inf)
-    found = Outside(points, label).nearest(query)
-    torch.testing.assert_close(points.distance(query, found), expected.amin(1))
-
-
 def test_duplicates_in_different_components_are_joined_at_distance_zero():
     points = prepare_points(torch.ones(200, 2), "l2")
     label = torch.arange(200) // 20
@@ -107,8 +88,3 @@ def test_one_component_needs_no_link():
     link, length = shortest_links(points, torch.zeros(6, dtype=torch.int64))
     assert link.shape == (2, 0)
     assert length.shape == (0,)
-
-
-def test_labels_of_components_are_scipys():
-    pair = torch.tensor([[0, 1, 4], [1, 2, 5]])
-    assert component_labels(pair, 6).tolist() == [0, 0, 0, 1, 2, 2]

@@ -96,20 +96,6 @@ def test_no_new_point():
     assert index.query(torch.empty(0, 4))[0].shape == (0, 5)
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
-    index = NeighborIndex(points(n), 7, kernel=kernel)
-    assert "neighbours were asked for" in caplog.text
-    expected = knn_graph(points(n), 7, kernel=kernel)
-    assert torch.equal(index.edge_index, expected[0])
-    assert torch.equal(index.edge_weight, expected[1])
-    assert index.query(points(3, seed=1))[0].sort().values.tolist() == [list(range(n))] * 3
-    edge_index, edge_weight = index.extend(points(3, seed=1))
-    assert edge_index.size(1) == n * (n - 1) + 2 * 3 * n
-    assert edge_weight.isfinite().all()
-
-
 @pytest.mark.parametrize(
     ("x_new", "k", "error", "message"),
     [

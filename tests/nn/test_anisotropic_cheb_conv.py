@@ -5,35 +5,6 @@ from layer_cases import NUM_NODES, bend, call, make_data
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-@pytest.mark.parametrize(("out_channels", "bias"), [(1, True), (2, False), (9, True)])
-def test_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
-    data = make_data()
-    conv = bend(AnisotropicChebConv(4, out_channels, t=t, bias=bias, add_self_loops=False))
-    diffusion = AnisotropicDiffusion(t=t)
-    diffusion.conductance = conv.conductance
-    expected = call(diffusion, data) @ conv.lin.weight.t()
-    if bias:
-        torch.nn.init.normal_(conv.bias)
-        expected = expected + conv.bias
-    torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("out_channels", [1, 8])
-def test_the_watched_path_is_the_fused_path(out_channels):
-    data = make_data()
-    conv = bend(AnisotropicChebConv(4, out_channels, t=[0.5, 3.0]))
-    results = []
-    for fuse in (True, False):
-        conv.fuse = fuse
-        conv.zero_grad()
-        out = call(conv, data)
-        out.sin().sum().backward()
-        results.append([out, *(p.grad for p in conv.parameters())])
-    for fused, watched in zip(*results, strict=True):
-        torch.testing.assert_close(fused, watched, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("with_attr", [True, False])

@@ -103,22 +103,6 @@ def test_what_is_put_on_the_map_takes_effect(adapter, make, width, t):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-class TwiceAsWide(AnisotropicChebConv):
-    """One that maps after the diffusion."""
-
-    def maps_first(self, x):
-        return False
-
-
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_mapping_first_gives_the_same_with_fewer_columns(batch):
-    data, x = make_data(), torch.randn(*batch, NUM_NODES, CHANNELS)
-    convs = [bend(each(CHANNELS, 1)) for each in (AnisotropicChebConv, TwiceAsWide)]
-    convs[1].load_state_dict(convs[0].state_dict())
-    assert convs[0].maps_first(x)
-    torch.testing.assert_close(*(call(each, data, x) for each in convs), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
 @pytest.mark.parametrize(("in_channels", "fuse"), [(CHANNELS, True), (-1, True), (4, False)])

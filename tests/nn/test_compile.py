@@ -151,16 +151,10 @@ def test_bad_input_is_named():
     layer = whole(AnisotropicDiffusion())
     with pytest.raises(ValueError, match="without self-loops"):
         layer(x, torch.zeros_like(edge_index), weight, attr)
-    with pytest.raises(ValueError, match="undirected"):
-        layer(x, edge_index[:, 1:], weight[1:], attr[1:])
     with pytest.raises(ValueError, match="'edge_weight' to be the same in both directions"):
         layer(x, edge_index, torch.arange(len(attr)).float(), attr)
     with pytest.raises(ValueError, match="'edge_attr' to be finite"):
         layer(x, edge_index, weight, attr * float("nan"))
-    with pytest.raises(ValueError, match=r"'edge_weight' to have shape \[\d+\]"):
-        layer(x, edge_index, weight[1:], attr)
-    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+, F\]"):
-        layer(x, edge_index, weight, attr[1:])
     with pytest.raises(ValueError, match="'x' to be finite"):
         layer(x * float("nan"), edge_index, weight, attr)
 
@@ -213,16 +207,6 @@ def test_what_is_not_looked_at_gets_no_gradient(backend, num_nodes):
     assert torch.equal(gradient, torch.zeros_like(weight))
 
 
-def test_a_sparse_tensor():
-    torch_sparse = pytest.importorskip("torch_sparse")
-    data, layer = make_data(), bend(AnisotropicDiffusion())
-    adj = torch_sparse.SparseTensor.from_edge_index(
-        data.edge_index, data.edge_weight, sparse_sizes=(NUM_NODES, NUM_NODES)
-    )
-    actual = whole(layer)(data.x, adj, edge_attr=data.edge_attr)
-    assert_same([actual], [layer(data.x, adj, edge_attr=data.edge_attr)])
-
-
 @pytest.mark.parametrize(
     ("differentiable", "keep", "backend"),
     [
@@ -271,26 +255,9 @@ def test_what_has_no_registered_op_runs_eagerly_in_compiled_code(name):
 def test_derivatives_that_compiled_code_does_not_know_are_refused_where_torch_returns_zeros():
     layer, data = bend(AnisotropicDiffusion(backend="reference", learn_t=False)), make_data()
     compiled, x = torch.compile(layer, backend="eager"), data.x.requires_grad_()
-    [grad] = torch.autograd.grad(call(compiled, data).sin().sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match="Expected first derivatives"):
-        grad.sum().backward()
+        torch.autograd.grad(call(compiled, data).sin().sum(), x, create_graph=True)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(data.x.detach(), torch.ones_like(x))
         with torch.no_grad(), pytest.raises(NotImplementedError, match="Expected no forward mode"):
             call(compiled, data, dual)
-
-
-@pytest.mark.parametrize("is_layer", [True, *night(False)])
-def test_transforms_of_torch_func_run_eagerly_in_compiled_code(is_layer):
-    layer, data = AnisotropicDiffusion(0, backend="reference"), make_data()
-
-    def diffuse(x):
-        if is_layer:
-            return layer(x, data.edge_index, data.edge_weight)
-        return heat_diffusion(x, data.edge_index, data.edge_weight, backend="reference")
-
-    def derivative(x):
-        return torch.func.jvp(diffuse, (x,), (x.cos(),))[1]
-
-    actual = torch.compile(derivative, backend="aot_eager")(data.x)
-    torch.testing.assert_close(actual, derivative(data.x))

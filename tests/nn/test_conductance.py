@@ -45,9 +45,3 @@ def test_sigmoid_is_the_published_form():
         conductance.threshold.fill_(0.5)
     k = torch.linspace(-3, 3, 7)
     torch.testing.assert_close(conductance(k), 0.1 + 0.9 * torch.sigmoid(2 * (k - 0.5)))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_number_of_features_is_checked(form):
-    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[E, 2\].*got \[5, 3\]"):
-        form(2)(torch.randn(5, 3))

@@ -2,13 +2,13 @@ import copy
 
 import pytest
 import torch
+from laws import assert_permutation_equivariant
 from layer_cases import CHANNELS, NUM_NODES, make_data
 from tiny_graphs import ring, two_parts
 from torch_geometric.data import Batch
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.testing import assert_permutation_equivariant
 
 
 def make_model(num_classes=3, dtype=torch.float32, **kwargs):

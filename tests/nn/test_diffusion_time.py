@@ -15,12 +15,6 @@ def test_starts_where_told_and_stays_positive(t):
     assert time().item() == pytest.approx(t, rel=1e-5)
 
 
-def test_times_that_are_read_as_they_were_keep_their_digits():
-    time = DiffusionTime(0.3)
-    time.load_state_dict(time.state_dict())
-    assert repr(time) == "DiffusionTime(0.3)"
-
-
 @pytest.mark.parametrize("t", [0.0, -1.0, float("nan"), [1.0, float("inf")]])
 def test_what_is_not_positive_is_refused(t):
     with pytest.raises(ValueError, match="'t' to be positive and finite"):
@@ -34,17 +28,14 @@ def test_shapes_that_mean_nothing_are_refused():
         DiffusionTime([])
 
 
-def test_what_is_loaded_is_what_is_shown_and_gone_back_to():
+def test_what_is_loaded_is_what_it_was_wherever_it_began():
     time, other = DiffusionTime([2.0, 3.5]), DiffusionTime([0.1, 7.0])
     other.set(torch.tensor([1.0, 1.0]))
     time.load_state_dict(other.state_dict())
     assert time().tolist() == pytest.approx([1.0, 1.0])
-    assert str(other) == "[0.1, 7.0]"
-    assert time.initial == pytest.approx([0.1, 7.0])
     time.reset_parameters()
-    assert time().tolist() == pytest.approx([0.1, 7.0])
+    assert time().tolist() == pytest.approx([2.0, 3.5])
     with torch.device("meta"):
         hollow = DiffusionTime(2.0)
     hollow.load_state_dict(DiffusionTime(3.0).state_dict(), assign=True)
     assert hollow().item() == pytest.approx(3.0)
-    assert str(hollow) == "3.0"

@@ -6,6 +6,7 @@ from hypergraph_cases import CASES, exact, hypergraph_diffusion, random_hypergra
 from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
+from jsem_pyg.graph import HypergraphStructure
 from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
@@ -81,29 +82,35 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
                 x=torch.randn(num_nodes, CHANNELS), edge_index=index, edge_weight=torch.rand(count)
             )
         )
-    apart = torch.cat([layer(graph.x, graph) for graph in graphs])
+    apart = [layer(graph.x, graph.edge_index, graph.edge_weight) for graph in graphs]
     batch = Batch.from_data_list(graphs)
-    torch.testing.assert_close(layer(batch.x, batch), apart, rtol=1e-5, atol=1e-5)
-    by_hand = layer(batch.x, batch.edge_index, batch.edge_weight)
-    torch.testing.assert_close(by_hand, apart, rtol=1e-5, atol=1e-5)
-    given = torch.rand(batch.edge_weight.shape)  # in place of its own
-    by_hand = layer(batch.x, batch.edge_index, given)
-    torch.testing.assert_close(layer(batch.x, batch, given), by_hand, rtol=1e-5, atol=1e-5)
+    together = layer(batch.x, batch.edge_index, batch.edge_weight)
+    torch.testing.assert_close(together, torch.cat(apart), rtol=1e-5, atol=1e-5)
 
 
-def test_weights_say_how_many_hyperedges_there_are():
+def test_the_last_hypergraph_is_remembered_and_a_change_is_seen():
     x, index, weight = make_inputs()
-    more = torch.cat([weight, torch.ones(2)])  # of which the last have no members
-    for layer in (HypergraphDiffusion(), HypergraphDiffusion(num_hyperedges=len(more))):
-        torch.testing.assert_close(layer(x, index, more), layer(x, index, more, len(more)))
+    layer, index = HypergraphDiffusion(), index.clone()
+    structure = HypergraphStructure(index, NUM_NODES, NUM_HYPEREDGES)
+    expected = layer(x, structure, weight)
+    for _ in range(2):
+        assert torch.equal(layer(x, index, weight), expected)
+    index[0, 0] = (index[0, 0] + 1) % NUM_NODES
+    assert not torch.allclose(layer(x, index, weight), expected)
 
 
 def test_bad_calls_are_refused():
-    x, index, _ = make_inputs()
+    x, index, weight = make_inputs()
     full, plain = make_layers()[0], HypergraphDiffusion()
+    structure = HypergraphStructure(index, NUM_NODES)
     for call, message in [
-        (lambda: full(x, index, num_hyperedges=6), "hypergraph of 5 hyperedges"),
+        (lambda: full(x, HypergraphStructure(index, NUM_NODES, 6)), "hypergraph of 5 hyperedges"),
         (lambda: plain(x[:3], index), "node numbers"),
+        (lambda: plain(x * torch.inf, index), "'x' to be finite"),
+        (lambda: plain(x[:3], structure), "'x' to have 9 nodes"),
+        (lambda: plain(x, index, weight[1:]), "hyperedge numbers"),
+        (lambda: plain(x, structure, weight[1:]), "'hyperedge_weight' to have shape"),
+        (lambda: plain(x, index, -weight), "'hyperedge_weight' to be non-negative"),
         (lambda: plain(x[0], index), r"'x' to have shape \[..., N, D\]"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -64,7 +64,7 @@ def test_the_filter_is_a_part_of_the_layer():
     data = make_data()
     conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=1, filter=learned())
     assert "filter.value" in conv.state_dict()
-    assert "filter=Learned(degree=6, start=Heat(t=2.0))" in repr(conv)
+    assert "filter=Learned(degree=6, start=FromFunction(heat, t=2.0))" in repr(conv)
     assert not conv.time.raw.requires_grad
     call(conv, data).square().sum().backward()
     assert conv.filter.value.grad.abs().min() > 0

@@ -16,32 +16,6 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 
-class Softmin(torch.nn.Module):
-    """A conductance of the user's, which does not convert anything."""
-
-    def forward(self, edge_attr):
-        return torch.sigmoid(edge_attr @ torch.ones(1))
-
-
-# Edge features that are not floating-point numbers.
-
-
-@pytest.mark.parametrize("conductance", ["sigmoid", "mlp", "module"])
-def test_truth_values_are_numbers(conductance):
-    data = make_data()
-    attr = data.edge_attr > 0
-    layer = AnisotropicDiffusion(conductance=Softmin() if conductance == "module" else conductance)
-    torch.manual_seed(0)
-    for parameter in layer.conductance.parameters():
-        torch.nn.init.uniform_(parameter, -1, 1)
-    isotropic = layer(data.x, data.edge_index, data.edge_weight)
-    for shape in ((-1, 1), (-1,)):
-        out = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape))
-        expected = layer(data.x, data.edge_index, data.edge_weight, attr.reshape(shape).float())
-        assert torch.equal(out, expected)
-        assert not torch.allclose(out, isotropic, atol=1e-5)
-
-
 def test_other_features_are_refused_by_name():
     data, layer = make_data(), AnisotropicDiffusion()
     kinds = data.edge_attr.long()  # kinds of edges, or numbers?

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from dense import exact_heat_diffusion
+from laws import random_graph
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.transforms import ToUndirected
@@ -15,7 +16,6 @@ from jsem_pyg.nn import (
     RelationConductance,
     SigmoidConductance,
 )
-from jsem_pyg.testing import random_graph
 from jsem_pyg.training import fit
 
 THETA = torch.tensor([-2.0, 0.0, 1.0])

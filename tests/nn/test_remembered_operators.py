@@ -2,17 +2,12 @@
 
 import pytest
 import torch
+from laws import random_graph
 
-from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.testing import random_graph
 
 EDGE_INDEX, WEIGHT = random_graph(9, 0.5, num_isolated=1, dtype=torch.float32)
 X = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
-
-
-def expected(layer, x, weight):
-    return heat_diffusion(x, EDGE_INDEX, weight, layer.t, normalization=layer.options.normalization)
 
 
 @pytest.mark.parametrize("value", [-5.0, float("nan"), float("inf"), 7.0])

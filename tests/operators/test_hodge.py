@@ -21,7 +21,7 @@ def dense(structure, part, given=(None, None), how=None):
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("how", [None, "sym"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_is_the_formula(name, part, how, weighted):
     structure, given = case(name)
@@ -53,7 +53,7 @@ def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, how, weight
         assert 2 * operator.scaling.rate < 3 * largest
 
 
-def test_random_walk_is_that_of_schaub():
+def test_is_similar_to_the_random_walk_of_schaub():
     # D2 B1^T D1^-1 B1 + B2 D3 B2^T D2^-1, with D2 = max(|B2| 1, 1), D1 = 2 |B1| D2 1, D3 = 1/3.
     structure, _ = case("random")
     b1, b2 = dense_boundaries(structure.edges, structure.num_nodes)
@@ -63,13 +63,13 @@ def test_random_walk_is_that_of_schaub():
     ones = torch.ones(structure.num_triangles, dtype=torch.float64)
     eye = torch.eye(structure.num_edges, dtype=torch.float64)
     total = sum(
-        hodge_operator(structure, part, None, ones, "rw").apply_laplacian(eye) for part in PARTS
+        hodge_operator(structure, part, None, ones, "sym").apply_laplacian(eye) for part in PARTS
     )
-    torch.testing.assert_close(total, expected)
+    torch.testing.assert_close(d2.sqrt()[:, None] * total / d2.sqrt(), expected)
 
 
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("how", [None, "sym"])
 def test_the_product_of_the_parts_is_zero(name, how):
     structure, given = case(name)
     down, up = (hodge_operator(structure, part, *given, how) for part in PARTS)
@@ -88,14 +88,3 @@ def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
     out.sum().backward()
     assert out.isfinite().all()
     assert weight.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("how", [None, "sym", "rw"])
-def test_missing_weights_are_ones_of_the_type_of_the_others(how):
-    structure = case("random")[0]
-    weight = torch.linspace(0.5, 1.5, structure.num_edges, dtype=torch.float64)
-    ones = torch.ones(structure.num_triangles, dtype=torch.float64)
-    eye = torch.eye(structure.num_edges, dtype=torch.float64)
-    left_out = hodge_operator(structure, "up", weight, None, how).apply_laplacian(eye)
-    given = hodge_operator(structure, "up", weight, ones, how).apply_laplacian(eye)
-    torch.testing.assert_close(left_out, given, rtol=1e-14, atol=1e-14)

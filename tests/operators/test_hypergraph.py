@@ -1,13 +1,9 @@
 import pytest
 import torch
 from hypergraph_cases import CASES, IDS, case, dense_hypergraph_matrix
-from torch_geometric.data import Batch
-from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.nn import HypergraphConv
 
 from jsem_pyg.graph import HypergraphStructure
-from jsem_pyg.graph.prepare import GraphReader
-from jsem_pyg.graph.prepare_hypergraph import prepare_hypergraph, read_hypergraph
 from jsem_pyg.operators import hypergraph_operator
 
 INDEX = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
@@ -19,11 +15,6 @@ def dense(structure, weight=None, normalization="sym", **options):
     options = {"dtype": torch.float64} | options
     operator = hypergraph_operator(structure, weight, normalization, **options)
     return eye - operator.apply_laplacian(eye)
-
-
-def read(hypergraph, num_nodes, num_hyperedges=None):
-    x = torch.zeros(num_nodes, 1)
-    return read_hypergraph(GraphReader(size=0), hypergraph, x, None, num_hyperedges)[0]
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -93,68 +84,3 @@ def test_vanishing_weights_leave_values_and_gradients_finite(small, by_factors):
 def test_bad_structures_are_refused(index, num_nodes, num_hyperedges, error, message):
     with pytest.raises(error, match=message):
         HypergraphStructure(index, num_nodes, num_hyperedges)
-
-
-def test_the_reader_prepares_once_and_sees_a_change():
-    reader, index = GraphReader(), INDEX.clone()
-    first = prepare_hypergraph(reader, index, 4)
-    assert prepare_hypergraph(reader, index, 4) is first
-    assert prepare_hypergraph(reader, index, 5) is not first
-    second = prepare_hypergraph(reader, index, 5, 3)
-    assert second.num_hyperedges == 3
-    index[0, 0] = 3
-    assert prepare_hypergraph(reader, index, 5, 3) is not second
-    for _ in range(2):  # what was refused is not remembered
-        with pytest.raises(ValueError, match="node numbers"):
-            prepare_hypergraph(reader, index, 2)
-
-
-def make_data(index, num_nodes, num_hyperedges, **kwargs):
-    x, edge_attr = torch.randn(num_nodes, 3), torch.randn(num_hyperedges, 2)
-    return HyperGraphData(x=x, edge_index=index, edge_attr=edge_attr, **kwargs)
-
-
-def test_reads_a_hypergraph_data():
-    data = make_data(INDEX, 4, 3, edge_weight=torch.rand(3))
-    structure, weight = read_hypergraph(GraphReader(size=0), data, data.x)
-    assert structure.num_hyperedges == 3  # the last one is empty
-    assert weight is data.edge_weight
-    given = torch.rand(3)
-    assert read_hypergraph(GraphReader(size=0), data, data.x, given)[1] is given
-    data = HyperGraphData(x=torch.randn(4, 1), edge_index=INDEX, num_hyperedges=7)
-    assert read(data, 4).num_hyperedges == 7
-
-
-def test_reads_a_batch():
-    batch = Batch.from_data_list([make_data(INDEX, 4, 2), make_data(INDEX, 5, 2)])
-    structure = read(batch, 9)
-    assert structure.num_hyperedges == 4
-    assert structure.node.tolist() == [0, 1, 2, 2, 3, 4, 5, 6, 6, 7]
-    batch = Batch.from_data_list(
-        [HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=2)] * 2
-    )
-    assert read(batch, 8).num_hyperedges == 4
-
-
-def test_a_batch_that_pyg_numbers_wrongly_is_refused():
-    # PyG forgets empty hyperedges at the end, ...
-    batch = Batch.from_data_list([make_data(INDEX, 4, 3), make_data(INDEX, 4, 2)])
-    with pytest.raises(ValueError, match="numbers hyperedges as it stacks"):
-        read(batch, 8)
-    data = HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=3)
-    with pytest.raises(ValueError, match="numbers hyperedges as it stacks"):
-        read(Batch.from_data_list([data, data]), 8)
-    # ... and isolated nodes at the end where there are as many hyperedges as nodes.
-    index = torch.tensor([[0, 0, 1], [0, 1, 2]])
-    batch = Batch.from_data_list([make_data(index, 3, 3), make_data(INDEX, 4, 2)])
-    with pytest.raises(ValueError, match="numbers nodes as it stacks"):
-        read(batch, 7)
-
-
-def test_a_prepared_structure_has_to_fit():
-    structure = HypergraphStructure(INDEX, 4)
-    assert read(structure, 4) is structure
-    with pytest.raises(ValueError, match="'x' to have 4 nodes"):
-        read(structure, 5)
-    with pytest.raises(ValueError, match="'num_hyperedges' = 3"):
-        read(structure, 4, 3)

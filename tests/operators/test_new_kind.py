@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import torch
+from laws import assert_heat_laws
 
 from jsem_pyg._checks import check_edge_index, check_vector, check_weight_range
 from jsem_pyg._groups import group_starts
@@ -21,7 +22,6 @@ from jsem_pyg.kernels.csr import CSR, Incidence
 from jsem_pyg.nn.heat_layer import HeatLayer
 from jsem_pyg.operators import HeatOperator, Scaling
 from jsem_pyg.operators.factored import FACTORED, factored_operator
-from jsem_pyg.testing import assert_heat_laws
 
 DOMAINS["citations"] = Domain((None,), FACTORED)
 

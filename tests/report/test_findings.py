@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 import torch
 from report_cases import blobs
-from torch import nn
 from torch_geometric.data import Data
 
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings
 from jsem_pyg.report.findings import read_findings
-from jsem_pyg.training import FitResult, fit
+from jsem_pyg.training import fit
 
 
 def test_of_a_trained_classifier():
@@ -57,19 +56,6 @@ def test_of_other_points_than_a_clusterer_was_fitted_to():
             read_findings(Data(x=other), clusterer)
 
 
-def test_of_a_clusterer_that_is_not_fitted():
-    with pytest.raises(ValueError, match="not fitted"):
-        read_findings(Data(x=torch.eye(3)), DiffusionClusterer())
-
-
-def test_of_another_model():
-    data, _ = blobs()
-    result = FitResult(nn.Linear(1, 1), [], best_epoch=1, stopped_early=False)
-    for other, kind in [(result, "a FitResult of Linear"), (3, "int")]:
-        with pytest.raises(TypeError, match=rf"Expected 'result' to be what `fit`.*\(got {kind}\)"):
-            read_findings(data, other)
-
-
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
@@ -97,16 +83,3 @@ def test_conductances_that_are_none(value, match):
         conductances[:] = value
     with pytest.raises(ValueError, match=f"Expected 'result.conductances' {match}"):
         read_findings(data, Findings(found.labels, conductances, 1.0))
-
-
-def test_graphs_that_are_none():
-    data, found = blobs()
-    for attribute, value, match in [
-        ("x", torch.full((60, 2), torch.nan), "Expected 'data.x' to be finite"),
-        ("edge_index", data.edge_index[:, 1:], "Expected 'edge_weight' to have shape"),
-        ("edge_index", None, "Expected 'data' to have 'edge_index'"),
-    ]:
-        bad = data.clone()
-        bad[attribute] = value
-        with pytest.raises(ValueError, match=match):
-            read_findings(bad, found)

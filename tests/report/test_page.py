@@ -1,22 +1,20 @@
-"""The pieces of a page: scores, names, edges, histograms and pictures."""
+"""The pieces of a page: scores, names, edges and pictures."""
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 from report_cases import blobs
 
-from jsem_pyg.curvature import forman_curvature
-from jsem_pyg.report.content import FULL, edge_arrays, histograms, read_groupings, read_images
+from jsem_pyg.report.content import FULL, edge_arrays, read_groupings
 from jsem_pyg.report.page import score_table
 
 
 def test_scores_are_a_row_for_each_method():
-    frame = pd.DataFrame({"ari_mean": [0.75], "ari_std": [0.125], "seeds": 5}, index=["heat"])
+    frame = pd.DataFrame({"ari": [0.75], "seeds": 5}, index=["heat"])
     assert score_table(frame).columns == ["", "ari", "seeds"]
-    assert score_table(frame).rows == [["heat", "0.750 ±\N{NO-BREAK SPACE}0.125", "5"]]
+    assert score_table(frame).rows == [["heat", "0.750", "5"]]
     assert score_table({"ARI": (0.5, 0.25)}).rows == [["ARI", "0.500 ±\N{NO-BREAK SPACE}0.250"]]
     nested = score_table({"raw": {"ARI": 0.25}, "heat": {"ARI": 0.5, "NMI": "none"}})
     assert nested.columns == ["", "ARI", "NMI"]
@@ -42,28 +40,3 @@ def test_each_edge_stands_at_its_smaller_end():
     assert arrays["edges_start"].tolist() == [0, 2, 3, 3, 3, 3]
     assert arrays["edges_end"].tolist() == [1, 3, 2]
     assert arrays["edges_conductance"].tolist() == [FULL, FULL // 4, 1]  # to the nearest part
-
-
-def test_histograms_count_each_edge_once():
-    data, found = blobs()
-    conductance, curvature = histograms(data, found.conductances, data.y.numpy())
-    source, target = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
-    same = int((data.y[source] == data.y[target]).sum())
-    for chart in (conductance, curvature):
-        assert sum(chart.inside) == same
-        assert sum(chart.between) == len(source) - same
-        assert len(chart.borders) == len(chart.inside) + 1
-    assert (conductance.borders[0], conductance.borders[-1]) == (0, 1)
-    assert sum(conductance.between[:8]) == len(source) - same  # all close
-    bent = forman_curvature(data.edge_index, data.edge_weight)
-    assert bent.min() <= curvature.borders[0] < curvature.borders[-1] <= bent.max()
-    assert conductance.summary.startswith("inside: median 0.8")
-    bars = np.add(curvature.inside, curvature.between)
-    assert (bars[[0, -1]] > 0).all()
-
-
-def test_pictures_take_all_greys():
-    images = np.array([[[-8.0, 0.0]], [[8.0, -4.0]]])
-    assert read_images(images, 2).tolist() == [[[0, 128]], [[255, 64]]]
-    assert read_images(images > 0, 2).tolist() == [[[0, 0]], [[255, 0]]]
-    assert not read_images(np.full((1, 2, 2), 7), 1).any()

@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import Ridge
 from torch_geometric.data import Data
 
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, fit
 from jsem_pyg.training.choose_num_classes import (
-    SHRINKAGE,
-    HalvesClassifier,
     Level,
     _stability,
     choose_levels,
@@ -70,16 +67,6 @@ def test_clusters_that_features_do_not_tell_score_nothing():
     assert choose_num_classes(data, largest=3).curve[3] < 0.2
 
 
-def test_a_shorter_time_finds_clusters_within_clusters():
-    draw = torch.Generator().manual_seed(0)
-    outer = torch.arange(3).repeat_interleave(80)
-    inner = torch.arange(6).repeat_interleave(40)
-    x = torch.eye(9)[outer] + 0.45 * torch.eye(9)[3 + inner]
-    data = FaissKNNGraph(10)(Data(x=x + 0.12 * torch.randn(240, 9, generator=draw)))
-    numbers = [choose_num_classes(data, largest=8, t=t).num_classes for t in (0.5, 200.0)]
-    assert numbers == [6, 3]
-
-
 def test_stability_is_that_of_the_formula():
     data = blobs(3, 10)
     labels = torch.arange(30) % 4
@@ -92,22 +79,6 @@ def test_stability_is_that_of_the_formula():
     assert _stability(prepare_graph(data), labels, 4, [1.0, 5.0])[1] == pytest.approx(
         float(expected), abs=1e-3
     )
-
-
-def test_the_classifier_is_ridge_regression_of_the_other_half():
-    draw = torch.Generator().manual_seed(0)
-    x, labels = torch.randn(50, 3, generator=draw), torch.randint(4, (50,), generator=draw)
-    classifier = HalvesClassifier(x, seed=5)
-    said = classifier.predict(labels, 4)
-    assert not torch.equal(said, labels)
-    one = np.concatenate([x.double(), np.ones((50, 1))], axis=1)
-    for asked in classifier._tests:
-        assert 10 < int(asked.sum()) < 40
-        learned = one[~asked.numpy()]
-        ridge = Ridge(SHRINKAGE * (learned**2).sum() / 4, fit_intercept=False)
-        ridge.fit(learned, np.eye(4)[labels[~asked]])
-        expected = ridge.predict(one[asked.numpy()]).argmax(1)
-        np.testing.assert_array_equal(said[asked], expected)
 
 
 @pytest.mark.parametrize(

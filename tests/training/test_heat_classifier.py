@@ -2,7 +2,6 @@ import pytest
 import torch
 from scipy.linalg import expm
 from sklearn.linear_model import LogisticRegression
-from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
 from jsem_pyg.training import classify_by_heat, select_time
@@ -59,11 +58,3 @@ def test_time_is_chosen_and_nothing_is_changed():
     assert found.t == select_time(data, seed=3).t
     assert (found.probabilities.argmax(-1) == data.y).float().mean() > 0.9
     assert torch.equal(data.y, before.y)
-
-
-def test_unlinked_nodes_are_classified_by_their_own_features():
-    x = torch.eye(2).repeat(3, 1)
-    data = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long))
-    labels = torch.tensor([0, 1, -1, -1, -1, -1])
-    found = classify_by_heat(data, labels, t=1.0).probabilities.argmax(-1)
-    assert found.tolist() == [0, 1, 0, 1, 0, 1]

@@ -16,7 +16,6 @@ from jsem_pyg.nn import (
     AnisotropicDiffusion,
     DiffusionClassifier,
 )
-from jsem_pyg.partition import distribute
 from jsem_pyg.training import PruneEdges, fit
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
@@ -139,17 +138,6 @@ def test_an_edge_stays_that_is_open_in_one_layer(second, drops):
     assert (kept_by_a_look(model, ring_and_chords()) is not None) == drops
 
 
-def test_a_conductance_that_sees_the_nodes():
-    data = two_clusters()
-    data.x[:, 0] = 2.0 * data.y - 1
-    data.x[3, 0] = 1.0  # a stranger among its neighbours
-    kept = kept_by_a_look(AnisotropicDiffusion(edge_dim=0, conductance=NodeGate()), data)
-    gone = {(int(i), int(j)) for i, j in data.edge_index[:, ~kept].t()}
-    assert {(0, 12), (12, 0)} <= gone
-    # Node 3 conducts alike through four closed edges, each a quarter of what it has.
-    assert not {i for i, _ in gone} & {3}
-
-
 def test_a_look_leaves_no_trace():
     """Nothing is dropped here, so the run is that without a callback."""
 
@@ -256,24 +244,3 @@ def test_models_that_cannot_be_pruned_are_refused_before_the_first_epoch(model, 
     with pytest.raises(ValueError, match=message):
         fit(model, two_clusters(), callbacks=[PruneEdges(every=50), ran.append], **QUICK)
     assert not ran
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (
-            Chain(AnisotropicDiffusion(), unused=AnisotropicDiffusion()),
-            r"'model' to compute the conductance of the 98 edges .*got \[\] conductances",
-        ),
-        (Dropping(AnisotropicDiffusion()), r"'model' to compute .*got \[0\] conductances"),
-    ],
-)
-def test_models_whose_edges_cannot_be_told_are_refused_at_the_first_look(model, message):
-    with pytest.raises(ValueError, match=message):
-        kept_by_a_look(model, two_clusters())
-
-
-def test_a_graph_that_processes_share_is_not_pruned():
-    data = distribute(ring_and_chords()).data
-    with pytest.raises(TypeError, match="graph to be that of a single process.*DistributedGraph"):
-        fit(gated(), data, epochs=3, callbacks=[PruneEdges(every=1)], **QUICK)

@@ -3,9 +3,8 @@ from training.training_cases import two_clusters
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.training import GraphTriplets, select_time
+from jsem_pyg.training.heat_classifier import NUM_TRIPLETS
 from jsem_pyg.training.seeds import Purpose, derive_generator
-from jsem_pyg.training.time_selection import NUM_TRIPLETS
-from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.training.triplets import TripletLoss
 
 TIMES = [0.1, 2.0, 50.0]
@@ -22,8 +21,3 @@ def test_the_losses_are_those_of_isotropic_diffusion():
         assert chosen.losses[t] == pytest.approx(TripletLoss()(z, triplets).item(), abs=1e-5)
     assert {type(each) for each in chosen.losses.values()} == {float}
     assert chosen.t == min(chosen.losses, key=chosen.losses.get)
-
-
-def test_a_training_graph_will_do():
-    data = two_clusters()
-    assert select_time(prepare_graph(data), TIMES) == select_time(data, TIMES)

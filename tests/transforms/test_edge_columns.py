@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from laws import random_graph
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
 
 from jsem_pyg.curvature import robust_standardize
-from jsem_pyg.testing import random_graph
 from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
 
 TRANSFORMS = [FormanCurvature, EdgeGeometry]

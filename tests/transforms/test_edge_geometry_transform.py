@@ -2,10 +2,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from dense import exact_heat_diffusion
+from laws import random_graph
 from torch_geometric.data import Data
 
 from jsem_pyg.curvature import jaccard_overlap, robust_standardize
-from jsem_pyg.testing import random_graph
 from jsem_pyg.transforms import EdgeGeometry
 
 
@@ -60,17 +60,8 @@ def test_features_come_in_the_order_asked_for_after_those_there_are():
             "'features' to be one of 'jaccard', .*got 'ollivier'",
         ),
         ([], ValueError, "at least one name"),
-        (["jaccard", "jaccard"], ValueError, "none of them twice"),
     ],
 )
 def test_refuses_features(features, error, message):
     with pytest.raises(error, match=message):
         EdgeGeometry(features)
-
-
-def test_refuses_graphs_without_features():
-    data = graph()
-    del data.x
-    data.num_nodes = 20
-    with pytest.raises(ValueError, match="to have 'x' for 'diffusion_cosine'.*set data.x"):
-        EdgeGeometry()(data)

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torch.utils.data import IterDataPipe
 from torch_geometric.data import Batch, Data, HeteroData
 
 from jsem_pyg.neighbors import knn_graph
@@ -9,15 +8,6 @@ from jsem_pyg.transforms import FaissKNNGraph
 
 def points(n, seed=0):
     return torch.randn(n, 3, generator=torch.Generator().manual_seed(seed))
-
-
-def test_repr_and_functional_name():
-    transform = FaissKNNGraph(k=4, kernel=None)
-    assert repr(transform) == (
-        "FaissKNNGraph(k=4, metric='auto', index='auto', kernel=None, symmetrize='max', "
-        "connect=True, recall_target=0.95)"
-    )
-    assert "faiss_knn_graph" in IterDataPipe.functions
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -102,18 +102,6 @@ def test_awkward_graphs(edge_index, size):
         assert out.edge_weight.numel() == edge_index.size(1)
 
 
-def test_as_many_edges_as_nodes():
-    """A ring, and nodes without edges: what belongs to an edge is told by its name."""
-    ring = torch.stack([torch.arange(4), torch.arange(1, 5) % 4])
-    edge_index = torch.cat([ring, ring.flip(0)], dim=1)
-    data = Data(x=torch.arange(8.0)[:, None], edge_index=edge_index, edge_attr=torch.arange(8.0))
-    data.edge_attr = (edge_index[0] * 8 + edge_index[1]).float()[:, None]
-    out = LocalityOrder(method="bandwidth", num_parts=1)(data)
-    ends = out.node_order[out.edge_index]
-    assert torch.equal(out.edge_attr[:, 0], (ends[0] * 8 + ends[1]).float())
-    assert torch.equal(out.x[:, 0].long(), out.node_order)
-
-
 def test_restore_of_vectors_batches_and_scales():
     data = make_data()
     transform = LocalityOrder(num_parts=2)
@@ -154,18 +142,14 @@ def test_what_is_refused():
         transform(Data(x=data.x, edge_index=data.edge_index, pair_index=torch.tensor([[20], [0]])))
     with pytest.raises(ValueError, match="graph that has been permuted"):
         transform.restore(data.x)
-    with pytest.raises(ValueError, match="without a 'node_order'"):
+    with pytest.raises(ValueError, match="got 'node_order'"):
         transform(transform(data))
     with pytest.raises(ValueError, match="an 'edge_index' .got none"):
         transform(Data(x=data.x))
     with pytest.raises(ValueError, match="single graph"):
         transform(Batch.from_data_list([data, data]))
-    with pytest.raises(ValueError, match="sparse 'words'"):
+    with pytest.raises(ValueError, match="got 'words'"):
         transform(Data(x=data.x, edge_index=data.edge_index, words=torch.eye(20).to_sparse()))
-    for wrong in (torch.ones(3), torch.ones(1, data.num_edges)):
-        odd = Data(x=data.x, edge_index=data.edge_index, edge_weight=wrong)
-        with pytest.raises(ValueError, match="'edge_weight' to have a row for each"):
-            transform(odd)
     with pytest.raises(TypeError, match="'data'"):
         transform(HeteroData())
     with pytest.raises(ValueError, match="'method' to be one of"):

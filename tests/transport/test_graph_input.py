@@ -1,12 +1,12 @@
 import pytest
 import torch
+from laws import random_graph
 from tiny_graphs import star, two_parts
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.testing import random_graph
 from jsem_pyg.transport import GeodesicCost, HeatCost, gromov_wasserstein
 
 COSTS = [HeatCost(2.0), GeodesicCost()]

@@ -1,12 +1,12 @@
 import pytest
 import torch
 from dense import dense_laplacian
+from laws import random_graph
 from night import night
 from tiny_graphs import ring, two_parts
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.testing import random_graph
 from jsem_pyg.transport import HeatCost
 
 

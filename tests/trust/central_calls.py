@@ -51,8 +51,7 @@ def points(seed: int, rows: int = NUM_NODES, channels: int = CHANNELS) -> torch.
 def _hypergraph(seed: int) -> dict[str, Any]:
     members = torch.stack([torch.arange(NUM_NODES), torch.arange(NUM_NODES) % 4])
     weight = torch.tensor([0.5, 1.0, 1.5, 2.0]).roll(seed)
-    given = {"x": points(seed), "hyperedge_index": members, "hyperedge_weight": weight}
-    return given | {"num_hyperedges": 4}
+    return {"x": points(seed), "hyperedge_index": members, "hyperedge_weight": weight}
 
 
 def _complex(seed: int) -> dict[str, Any]:

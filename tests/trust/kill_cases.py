@@ -1,7 +1,6 @@
 """What is killed: small runs and builds, each with a folder to keep its files in and a result."""
 
 import importlib
-import json
 import random
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from jsem_pyg.command import main
 from jsem_pyg.command.folder import MapFolder
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
+from jsem_pyg.partition import diffuse_file
 from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
 
@@ -101,32 +100,6 @@ class Diffusion:
         return len(list((folder / "y.npy.partial").glob("result-*")))
 
 
-class Parts:
-    """A graph that is cut for several processes: all parts of one call, or none to be read."""
-
-    name, writes = "save_parts", 5
-
-    def __init__(self):
-        names = (f"part-{rank:05d}-of-00004.safetensors" for rank in range(4))
-        self.files = {"parts.json", *names}
-        self.data = two_clusters(400)
-        self.parts = recursive_partition(self.data.edge_index, 4, num_nodes=400)
-
-    def run(self, folder):
-        save_parts(folder, self.data, self.parts)
-        return {"parts": [{**tree, "name": ""} for tree in self.read(folder)]}
-
-    def read(self, folder):
-        return [load_tree(path, "part") for path in sorted(folder.glob("part-*"))]
-
-    def progress(self, folder):
-        parts = self.read(folder)  # each of them whole
-        if (folder / "parts.json").exists():  # which goes first where parts are written again
-            name = json.loads((folder / "parts.json").read_text())["settings"]["name"]
-            assert [part["name"] for part in parts] == [name] * 4
-        return len(parts)
-
-
 class Embedding:
     """Documents in blocks; nobody may lose a block that was written."""
 
@@ -145,38 +118,34 @@ class Embedding:
         return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
 
     def progress(self, folder):
-        return sum(bool(load_tree(path, "block of embeddings")) for path in folder.glob("*.s*"))
+        blocks = folder.glob("*.s*")
+        return sum(len(load_tree(path, f"block of embeddings {path.stem}")) > 0 for path in blocks)
 
 
 class Map:
-    """`jsem-pyg map`, which is resumed; nobody may lose a file that was written."""
+    """`jsem-pyg map`, begun again by the same command; the record of a map is written last."""
 
     name, writes = "map", 4
 
     def __init__(self, source):
-        self.files = {"run.json", "clusters.csv", "clusterer.safetensors", "report.md"}
+        self.files = {"map.safetensors", "clusters.csv", "clusterer.safetensors", "report.md"}
         self.path = source / "vectors.npy"
         np.save(self.path, vectors()[0])
 
     def run(self, folder):
         out = folder / "map"
-        resume = ["--resume"] if (out / "run.json").exists() else []
-        words = ["map", self.path, "-k", "2", "--layout", "none", "-o", out, *resume]
+        words = ["map", self.path, "-k", "2", "--layout", "none", "-o", out, "--overwrite"]
         main([str(word) for word in words], standalone_mode=False)
         clusterer = DiffusionClusterer.load(out / "clusterer.safetensors")
         text = (out / "clusters.csv").read_text()
         return {"text": text, "p": torch.from_numpy(clusterer.predict_proba(vectors()[0] + 0.1))}
 
     def progress(self, folder):
-        there = [path for path in folder.rglob("*") if path.name in self.files]
-        for path in there:
-            if path.suffix == ".json":
-                MapFolder(path.parent).read()
-            elif path.suffix == ".safetensors":
-                MapFolder(path.parent).read_clusterer()
-            else:
-                assert path.read_text().endswith("\n")
-        return len(there)
+        record = folder / "map" / "map.safetensors"
+        if record.exists():
+            MapFolder(record.parent).read()
+            MapFolder(record.parent).read_clusterer()
+        return 0
 
 
 def all_cases(source: Path):
@@ -186,7 +155,6 @@ def all_cases(source: Path):
         TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),
         TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),
-        Parts(),
         Embedding(),
         Map(source),
     ]

@@ -35,6 +35,7 @@ ALLOWED = {
     r"\S+ x: with a dimension too many": "leading dimensions are batches",
     r"expm_multiply t: -1.0": "a matrix has an exponential for either sign",
     r"heat_kernel_columns nodes: with an entry too many": "any number of nodes",
+    r"HypergraphDiffusion hyperedge_weight: with an entry too many": "the last one may be empty",
     r"knn_graph batch: .*": "graphs are told apart by any number",
     r"prune_edges data: (x|edge_attr) .*": "features are not looked at",
     r"fit data: (x|edge_attr|y) .*": "what a model makes of them is its own affair",

@@ -14,12 +14,10 @@ from trust.draws import NORMALIZATIONS, SPARSE, graphs, signals, times
 from trust.oracle import distance, graph_heat
 from trust.settings import draws
 
-from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.times import LONGEST
-from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
-from jsem_pyg.operators import laplacian_operator
 
 CPU = torch.device("cpu")
 BACKENDS = [
@@ -106,26 +104,6 @@ def test_heat_diffusion(data):
         # Smaller gradients are smaller than the type's smallest numbers.
         tiniest = float(exact_w.max()) * torch.finfo(weight.dtype).tiny / bound
         assert distance(actual, wanted, max(direction.norm() * scale, tiniest)) <= bound
-
-
-@draws(15)
-@given(st.data())
-def test_operators_and_columns(data):
-    graph = data.draw(graphs(exponents=((0, 0), (-3, 3))))
-    normalization = data.draw(NORMALIZATIONS)
-    weight = graph.exact_weight
-    t = torch.tensor([0.5, 3.0], dtype=torch.float64)
-    nodes = torch.randint(graph.num_nodes, (3,))
-    eye = torch.eye(graph.num_nodes, dtype=torch.float64)[:, nodes]
-    expected = graph_heat(eye, graph.edge_index, weight, t, normalization)
-    structure = GraphStructure(graph.edge_index, graph.num_nodes)
-    columns = heat_kernel_columns(structure, nodes, weight, t, normalization=normalization)
-    reach, condition = reach_of(graph, t, normalization)
-    assert distance(columns, expected, eye.norm()) <= allowed(eye, reach, condition)
-    operator = laplacian_operator(structure, weight, normalization)
-    assert distance(diffuse(eye, operator, t), expected, eye.norm()) <= allowed(
-        eye, reach, condition
-    )
 
 
 @draws(25)

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from trust.draws import NORMALIZATIONS, SEEDS, SPARSE, generator, graphs, lay_out, signals
-from trust.oracle import distance, heat
+from trust.oracle import distance
 from trust.settings import draws
 
-from jsem_pyg.diffusion import diffuse, heat_diffusion
+from jsem_pyg.diffusion import diffuse
 from jsem_pyg.diffusion.filters import (
     FilterBank,
     FromFunction,
@@ -24,7 +24,6 @@ from jsem_pyg.diffusion.filters import (
     Wavelets,
 )
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.operators import laplacian_operator
 
 MILD = ((0, 0), (-1, 1))  # exponents of weights: an unnormalised spectrum is as wide
@@ -131,65 +130,3 @@ def test_filters(data):
     assert distance(again.reshape(expected.shape), expected, 1e-12 + x.double().norm()) <= bound(
         x, scale
     )
-
-
-@draws(15)
-@given(st.data())
-def test_layers_with_filters(data):
-    graph, x, normalization, mass = problem(data, dtypes=["float32"])
-    chosen, response = data.draw(filters())
-    fuse, maps = data.draw(st.booleans()), data.draw(st.booleans())
-    key = graph.edge_index.double()
-    attr = torch.sin(key[0] * key[1] + key.sum(0)).float()
-    options = {"normalization": normalization, "fuse": fuse, "filter": chosen}
-    if maps:
-        layer = AnisotropicChebConv(x.size(1), 2, **options)
-    else:
-        layer = AnisotropicDiffusion(**options)
-    with torch.no_grad():
-        layer.conductance.slope.fill_(1.3)
-    weight = None if graph.form in SPARSE else graph.weight
-    weight = weight if weight is None else weight.float()
-    out = layer(x, graph.given, weight, attr, node_mass=None if mass is None else mass.float())
-    conductance = layer.conductance(attr[:, None]).detach().double()
-    whole = graph.exact_weight if weight is None else weight.double()
-    conducted = whole * conductance
-    loop = float(maps and normalization is not None)
-    if loop:  # edges conduct relative to those around
-        degree, part = (
-            torch.zeros(len(x)).double().index_add(0, graph.edge_index[1], each)
-            for each in (whole, conducted)
-        )
-        mean = torch.where(degree > 0, part / degree.clamp(min=1e-300), 1)
-        conducted = conducted / (mean[graph.edge_index[0]] * mean[graph.edge_index[1]]).sqrt()
-    laplacian, scale = dense(graph.edge_index, conducted, len(x), normalization, mass, loop)
-    expected = filtered(response, laplacian, scale, x.double())
-    expected = expected.transpose(0, 1).flatten(1)
-    if maps:
-        expected = expected @ layer.lin.weight.double().T + layer.bias.double()
-    assert distance(out, expected, (1 + x.norm()) * (3 if maps else 1)) <= bound(x, scale)
-
-
-@draws(15)
-@given(st.data())
-def test_masses(data):
-    """Values, and gradients in the signal, the weights and the masses."""
-    graph = data.draw(graphs(forms=["tensor", "strided", "structure"], exponents=MILD))
-    x = data.draw(signals(graph.num_nodes, dtypes=["float64"], batches=False))
-    x = x / max(float(x.abs().max()), 1e-300)
-    mass = 0.2 + torch.rand(graph.num_nodes, generator=generator(data.draw(SEEDS))).double()
-    t = torch.tensor(data.draw(st.sampled_from([0.0, 0.3, 4.0])), dtype=torch.float64)
-    ours = [each.clone().requires_grad_() for each in (x, graph.exact_weight, mass)]
-    exact = [each.clone().requires_grad_() for each in (x, graph.exact_weight, mass)]
-    options = {"normalization": None, "node_mass": ours[2], "tol": 1e-9}
-    out = heat_diffusion(ours[0], graph.given, ours[1], t, **options)
-    laplacian, scale = dense(graph.edge_index, exact[1], len(x), None, exact[2])
-    root = scale.sqrt()[:, None]
-    expected = heat(laplacian, root * exact[0], t) / root
-    torch.testing.assert_close(out, expected, rtol=1e-6, atol=1e-7)
-    direction = torch.sin(torch.arange(out.numel()).double()).reshape(out.shape)
-    found = torch.autograd.grad(out, ours, direction, allow_unused=True)
-    wanted = torch.autograd.grad(expected, exact, direction)
-    for one, other in zip(found, wanted, strict=True):
-        one = torch.zeros_like(other) if one is None else one
-        assert distance(one, other, 1 + other.norm()) <= 1e-5

@@ -81,7 +81,7 @@ def test_a_diffusion_whose_disk_fills_goes_on_when_there_is_room(tmp_path, diffu
     with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
         run(tmp_path / "made")
     assert not (tmp_path / "made/y.npy").exists()
-    begun = (tmp_path / "made/y.npy.partial/journal.json").exists()
+    begun = (tmp_path / "made/y.npy.partial/journal.safetensors").exists()
     assert begun == (limit > 1000)
     np.testing.assert_allclose(np.load(run(tmp_path / "made")), expected, rtol=1e-6, atol=1e-7)
     assert names(tmp_path) == ["x.npy", "y.npy"]

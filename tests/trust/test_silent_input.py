@@ -2,19 +2,13 @@
 
 import pytest
 import torch
-from hypergraph_cases import every
 from tiny_graphs import ring
 
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.graph import SimplicialStructure
-from jsem_pyg.nn import AnisotropicChebConv, DiffusionClassifier, HypergraphChebConv
+from jsem_pyg.nn import DiffusionClassifier
 
 EDGES, N = ring(4)  # columns 01, 12, 23, 30, then reversed
-CONVOLUTIONS = {
-    "graph": (AnisotropicChebConv, {"edge_dim": 0}, EDGES),
-    "hypergraph": (HypergraphChebConv, {}, every(N, 2)),
-}
 
 
 class TestSymmetry:
@@ -34,31 +28,6 @@ class TestSymmetry:
         mean[[0, 4]] += 0.05
         expected = forman_curvature(EDGES, mean)
         torch.testing.assert_close(forman_curvature(EDGES, rounded), expected)
-
-    def test_flows_are_looked_at(self):
-        x = torch.tensor([[5.0], [1e6], [1e6], [1e6], [0.0], [-1e6], [-1e6], [-1e6]])
-        structure = SimplicialStructure(EDGES)
-        with pytest.raises(ValueError, match="'x' to be a flow"):
-            structure.check_flow(x)
-        x[4] = -5.0
-        structure.check_flow(x)
-
-
-@pytest.mark.parametrize(("layer", "options", "edges"), CONVOLUTIONS.values(), ids=CONVOLUTIONS)
-class TestChannels:
-    @pytest.mark.parametrize("bad", [0, -2])  # -1 is lazy
-    def test_numbers_of_channels(self, layer, options, edges, bad):
-        with pytest.raises((TypeError, ValueError), match="'in_channels' to be"):
-            layer(bad, 2, **options)
-        with pytest.raises((TypeError, ValueError), match="'out_channels' to be"):
-            layer(2, bad, **options)
-
-    @pytest.mark.parametrize("in_channels", [4, -1])
-    def test_features_of_another_type(self, layer, options, edges, in_channels):
-        conv = layer(in_channels, 2, **options)
-        with pytest.raises(TypeError, match=r"'x' to be torch.float32.*got torch.float64"):
-            conv(torch.randn(N, 4, dtype=torch.float64), edges)
-        assert conv.double()(torch.randn(N, 4, dtype=torch.float64), edges).dtype == torch.float64
 
 
 def test_a_refused_graph_leaves_no_trace_in_the_running_means():

@@ -26,6 +26,7 @@ def wine(folder: Path) -> Path:
     """The map that the guide's first command writes."""
     load_wine(as_frame=True).frame.to_csv(folder / "wine.csv", index=False)
     words = ["map", str(folder / "wine.csv"), "--labels", "target", "-o", str(folder / "wine-map")]
+    sys.argv = ["jsem-pyg", *words]
     CliRunner().invoke(command, words, prog_name="jsem-pyg", catch_exceptions=False)
     return folder / "wine-map" / "map.html"
 

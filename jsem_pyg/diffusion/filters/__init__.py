@@ -5,14 +5,20 @@ evaluated by one Chebyshev series, whose degree follows from the tolerance
 (:mod:`jsem_pyg.diffusion.filter_coefficients`), and several filters share its products
 (Hammond, Vandergheynst and Gribonval 2011, "Wavelets on graphs via spectral graph theory").
 
-`filter.py` has the base and the bank of several, `low_pass.py` functions that are given,
-`wavelets.py` tight frames, `learned.py` polynomials whose values are parameters.
+`filter.py` has the base and the bank of several, `formulas.py` functions that are given, and
+`learned.py` polynomials whose values are parameters.
 """
 
 from .filter import Filter, FilterBank
+from .formulas import (
+    FromFunction,
+    Heat,
+    LowPass,
+    PersonalizedPageRank,
+    Resolvent,
+    Wavelets,
+)
 from .learned import Learned
-from .low_pass import FromFunction, Heat, LowPass, PersonalizedPageRank, Resolvent
-from .wavelets import Wavelets
 
 __all__ = [
     "Filter",

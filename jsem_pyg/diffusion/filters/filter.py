@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._checks import check_instance, check_positive
+from ..._checks import check_instance
 from ...graph.prepare import GraphReader
 from ...kernels.torch_func import eager
 from ...operators import HeatOperator
@@ -78,21 +78,11 @@ class Filter(torch.nn.Module):
         self_loop: float = 0.0,
         node_mass: Tensor | None = None,
     ) -> Tensor:
-        """Filter a signal on a graph: f(L) x.
+        """Filter a signal x [..., N, D] on a graph: f(L) x, or [..., S, N, D] of several filters.
 
-        Args:
-            x: [..., N, D] signals.
-            edge_index: the graph, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
-            edge_weight: [E] non-negative weights, the same in both directions; None: ones.
-            degree: the number of products with S; None: the smallest that `tol` allows.
-            tol: the error allowed, relative to the filter's largest value and to x.
-            normalization: "sym", "rw" or None.
-            backend: what evaluates the series.
-            self_loop: the weight of a loop that every node gets before the normalisation.
-            node_mass: [N] masses, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
-
-        Returns:
-            A tensor like `x`; [..., S, N, D] of several filters.
+        Arguments are those of :func:`~jsem_pyg.diffusion.heat_diffusion`, and the weight of a loop
+        that every node gets before the normalisation. `tol` is relative to the filter's largest
+        value and to x.
         """
         check_signal(x)
         options = HeatOptions(degree, tol, normalization, backend, self_loop)
@@ -182,21 +172,3 @@ def _lengthen(coefficients: Tensor, count: int) -> Tensor:
     """Append zeros to a series [K + 1, S] up to a number of terms."""
     shape = count - len(coefficients), *coefficients.shape[1:]  # torch 2.5 pads nothing empty
     return torch.cat([coefficients, coefficients.new_zeros(shape)])
-
-
-def positive(name: str, value: Any) -> Tensor:
-    """Return a positive number as a 0-d tensor; a tensor stays as it is."""
-    if not isinstance(value, Tensor):
-        check_positive(name, value)
-        return torch.tensor(float(value), dtype=torch.float64, device="cpu")
-    if value.dim() != 0 or not value.is_floating_point():
-        raise ValueError(
-            f"Expected '{name}' to be a number or a 0-d tensor (got shape {list(value.shape)})."
-        )
-    check_positive(name, float(value.detach()))
-    return value
-
-
-def shown(**numbers: Tensor) -> str:
-    """Return numbers as `repr` shows them."""
-    return ", ".join(f"{name}={value.tolist()}" for name, value in numbers.items())

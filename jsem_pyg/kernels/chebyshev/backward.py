@@ -33,9 +33,7 @@ def backward(
     so only the sum of the gradients of S_ij and S_ji has a meaning: an edge below the diagonal gets
     all of it, the one above it none.
 
-    Args:
-        matrix: rowptr, col, middle and values.
-        weight: [K + 1, S, lanes] the coefficients.
+    Args beside those of :func:`.forward`:
         grad: [S, N * lanes] G.
         kept: T_k in kept[k % 2], for the last two k.
         terms: two tiles, [N * lanes], overwritten; no entries if neither the gradient of the edges
@@ -44,10 +42,6 @@ def backward(
         edges: [nnz] the gradients of the edges, which are added to.
         projection: [(K + 1) * S * lanes] <G, T_k>, which is added to, in float64; no entries if
             it is not needed.
-        steps: a range of terms.
-        ahead: (how many edges ahead neighbours are prefetched,), or () for none.
-        lanes: as many zeros as the tile has columns.
-        share: (index of this thread, number of threads that share the rows).
     """
     rowptr, col, middle, val = matrix
     num_nodes, last = rowptr.size - 1, weight.shape[0] - 1

@@ -26,29 +26,24 @@ class TilePool:
         self, allocate: Callable[[], Memory], stages: Callable[[int, int, Memory], Iterable[Stage]]
     ) -> None:
         """Work on all tiles: on the `stages` of each, for (tile, thread, what `allocate` made)."""
-        if not self.together:
+        shared = allocate() if self.together else None
+        barrier = threading.Barrier(self.num_threads)
+        step = 1 if self.together else self.num_threads
 
-            def work(thread: int) -> None:
-                memory = allocate()
-                for tile in range(thread, self.num_tiles, self.num_threads):
+        def work(thread: int) -> None:
+            memory = allocate() if shared is None else shared
+            share = (thread, self.num_threads) if self.together else (0, 1)
+            try:
+                for tile in range(0 if self.together else thread, self.num_tiles, step):
                     for stage in stages(tile, thread, memory):
-                        stage((0, 1))
-
-        else:
-            shared = allocate()
-            barrier = threading.Barrier(self.num_threads)
-
-            def work(thread: int) -> None:
-                try:
-                    for tile in range(self.num_tiles):
-                        for stage in stages(tile, thread, shared):
-                            stage((thread, self.num_threads))
+                        stage(share)
+                        if self.together:
                             barrier.wait()
-                except threading.BrokenBarrierError:
-                    pass  # another thread has failed, and raises the reason
-                except BaseException:
-                    barrier.abort()  # or the others would wait for ever
-                    raise
+            except threading.BrokenBarrierError:
+                pass  # another thread has failed, and raises the reason
+            except BaseException:
+                barrier.abort()  # or the others would wait for ever
+                raise
 
         if self.num_threads == 1:
             work(0)

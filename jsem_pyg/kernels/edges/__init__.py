@@ -1,15 +1,20 @@
-"""From a list of edges to a sorted pattern, with the slot of the reverse of every edge.
+"""From a list of edges to a sorted pattern, with the slot of the reverse of every edge."""
 
-Every backend has the function ``sort_edges(row, col, num_nodes) -> SortedEdges | None``: it sorts
-the edges (row, col) of an undirected graph, merges equal ones and finds the reverse of each. None
-stands for an index outside [0, N), a self-loop, or an edge that has no reverse.
-
-=======  =========================================  ==========
-"torch"  sorting by a key                           any device
-"numba"  counting, by column and by row, compiled   CPU
-=======  =========================================  ==========
-"""
+from torch import Tensor
 
 from .sorted_edges import SortedEdges
 
-__all__ = ["SortedEdges"]
+__all__ = ["SortedEdges", "sort_edges"]
+
+
+def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
+    """Sort the edges of an undirected graph, merge equal ones, and find the reverse of each.
+
+    On a CPU by counting, in numba; elsewhere by a key, in torch. None stands for an index outside
+    [0, N), a self-loop, or an edge that has no reverse.
+    """
+    if row.device.type == "cpu":
+        from .numba_count import sort_edges
+    else:
+        from .torch_sort import sort_edges
+    return sort_edges(row, col, num_nodes)

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 class Switches:
     """Which of these run where they can: none, until they are measured on a GPU.
 
-    `examples/benchmarks/gpu_epoch.py` turns them on, one by one and all together.
+    `examples/benchmarks/gpu_epoch.py` turns them on, one by one and all together. Two are for the
+    terms themselves.
     """
 
     entries: bool = False
     sigmoid: bool = False
     heat: bool = False
+    windows: bool = False  # rows that share neighbours gather them together
+    replay: bool = False  # a pass is one CUDA graph, from its second call on
 
 
 SWITCHES = Switches()

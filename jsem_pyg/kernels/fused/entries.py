@@ -19,8 +19,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_EDGES = 32  # edges of a row that a program reads at a time
-_NARROW = {"num_warps": 1}
+_ROW_OPTIONS = {"EDGES": 32, "num_warps": 1}  # edges of a row that a program reads at a time
 _BLOCK = 256  # slots of a program that looks at no rows
 
 
@@ -63,17 +62,18 @@ class _Entries(torch.autograd.Function):
         weight = slots.rowptr.new_empty(num_slots, dtype=torch.float64)
         nodes = slots.rowptr.new_empty(4, num_rows, dtype=torch.float64)
         entries = weight.new_empty(num_slots + num_rows, dtype=dtype)
-        options = _options(slots, self_loop, *given)
+        is_relative = conductance is not None and self_loop > 0
         rows = slots.rowptr, weight, nodes, entries, num_rows, num_slots
-        _row_kernel[(num_rows,)](*rows, slots.reverse, *_edges(slots, *given), **options, **_NARROW)
-        if options["RELATIVE"]:
-            _degree_kernel[(num_rows,)](
-                *rows, slots.col, SELF_LOOP=self_loop, EDGES=_EDGES, **_NARROW
-            )
+        _row_kernel[(num_rows,)](
+            *rows, slots.reverse, slots.edge, *given, RELATIVE=is_relative, SELF_LOOP=self_loop,
+            **_ROW_OPTIONS,
+        )  # fmt: skip
+        if is_relative:
+            _degree_kernel[(num_rows,)](*rows, slots.col, SELF_LOOP=self_loop, **_ROW_OPTIONS)
         _entry_kernel[(triton.cdiv(num_slots, _BLOCK),)](
             slots.row, slots.col, weight, nodes, entries, num_rows, num_slots, BLOCK=_BLOCK
         )
-        ctx.slots, ctx.self_loop = slots, self_loop
+        ctx.slots, ctx.self_loop, ctx.is_relative = slots, self_loop, is_relative
         ctx.save_for_backward(weight, nodes, *given)
         return entries
 
@@ -83,59 +83,37 @@ class _Entries(torch.autograd.Function):
         slots, (weight, nodes, *given), grad = ctx.slots, ctx.saved_tensors, grads[0].contiguous()
         num_rows, num_slots = nodes.size(1), weight.numel()
         slopes = torch.empty_like(nodes)
-        options = _options(slots, ctx.self_loop, *given)
         rows = slots.rowptr, slots.col, weight, nodes, slopes, num_rows
         _row_back_kernel[(num_rows,)](
-            *rows, grad, slots.reverse, num_slots, SELF_LOOP=ctx.self_loop, EDGES=_EDGES, **_NARROW
+            *rows, grad, slots.reverse, num_slots, SELF_LOOP=ctx.self_loop, **_ROW_OPTIONS
         )
-        if options["RELATIVE"]:
-            _degree_back_kernel[(num_rows,)](*rows, EDGES=_EDGES, **_NARROW)
-        needs = ctx.needs_input_grad[3:]
+        if ctx.is_relative:
+            _degree_back_kernel[(num_rows,)](*rows, **_ROW_OPTIONS)
         found = [
             torch.empty_like(each) if need else None
-            for each, need in zip(given, needs, strict=True)
+            for each, need in zip(given, ctx.needs_input_grad[3:], strict=True)
         ]
-        outputs = [grad if each is None else each for each in found]  # a place that is not used
-        del options["EDGES"], options["SELF_LOOP"]
         _edge_back_kernel[(triton.cdiv(num_slots, _BLOCK),)](
-            slots.row, slots.col, nodes, slopes, grad, slots.reverse, *_edges(slots, *given),
-            *outputs, num_rows, num_slots,
-            OF_WEIGHT=needs[0], OF_CONDUCTANCE=needs[1], BLOCK=_BLOCK, **options,
+            slots.row, slots.col, nodes, slopes, grad, slots.reverse, slots.edge, *given, *found,
+            num_rows, num_slots, RELATIVE=ctx.is_relative, BLOCK=_BLOCK,
         )  # fmt: skip
         return None, None, None, *found
 
 
-def _edges(slots: Slots, *given: Tensor | None) -> list[Tensor]:
-    """Return places and numbers of the edges; in place of what is missing, what is not read."""
-    return [slots.col if each is None else each for each in (slots.edge, *given)]
-
-
-def _options(
-    slots: Slots, self_loop: float, edge_weight: Tensor | None, conductance: Tensor | None
-) -> dict[str, Any]:
-    return {
-        "SELF_LOOP": self_loop,
-        "RELATIVE": conductance is not None and self_loop > 0,
-        "HAS_WEIGHT": edge_weight is not None,
-        "HAS_CONDUCTANCE": conductance is not None,
-        "IN_ORDER": slots.edge is None,
-        "EDGES": _EDGES,
-    }
-
-
 @triton.jit
-def _read(values, places, real, HAS: tl.constexpr):
+def _read(values, places, real):
     """Read numbers of edges in float64; ones if there are none."""
     found = real.to(tl.float64)
-    if HAS:
+    if values is not None:
         found = tl.load(values + places, mask=real, other=0.0).to(tl.float64)
     return found
 
 
 @triton.jit
-def _places(edge, slots, real, IN_ORDER: tl.constexpr):
+def _places(edge, slots, real):
+    """Find the edges of slots in the order of the input."""
     places = slots.to(tl.int64)
-    if not IN_ORDER:
+    if edge is not None:
         places = tl.load(edge + slots, mask=real, other=0).to(tl.int64)
     return places
 
@@ -151,8 +129,7 @@ def _stretch(nodes, at, mask, num_rows):
 @triton.jit
 def _row_kernel(
     rowptr, weights, nodes, entries, num_rows, num_slots, reverse, edge, given, conductance,
-    SELF_LOOP: tl.constexpr, RELATIVE: tl.constexpr, HAS_WEIGHT: tl.constexpr,
-    HAS_CONDUCTANCE: tl.constexpr, IN_ORDER: tl.constexpr, EDGES: tl.constexpr,
+    SELF_LOOP: tl.constexpr, RELATIVE: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
     """Average the weights of both directions, and add them up: rows 0 and 1 of `nodes`."""
     row = tl.program_id(0).to(tl.int64)
@@ -162,15 +139,12 @@ def _row_kernel(
     for slot in range(start, stop, EDGES):
         slots = slot + tl.arange(0, EDGES)
         real = slots < stop
-        there = _places(edge, slots, real, IN_ORDER)
-        back = _places(edge, tl.load(reverse + slots, mask=real, other=0), real, IN_ORDER)
-        of_there, of_back = (
-            _read(given, there, real, HAS_WEIGHT),
-            _read(given, back, real, HAS_WEIGHT),
-        )
+        there = _places(edge, slots, real)
+        back = _places(edge, tl.load(reverse + slots, mask=real, other=0), real)
+        of_there, of_back = _read(given, there, real), _read(given, back, real)
         whole += (of_there + of_back) / 2
-        of_there *= _read(conductance, there, real, HAS_CONDUCTANCE)
-        of_back *= _read(conductance, back, real, HAS_CONDUCTANCE)
+        of_there *= _read(conductance, there, real)
+        of_back *= _read(conductance, back, real)
         mean = (of_there + of_back) / 2
         part += mean
         tl.store(weights + slots, mean, mask=real)
@@ -217,9 +191,8 @@ def _entry_kernel(row, col, weights, nodes, entries, num_rows, num_slots, BLOCK:
     real = slots < num_slots
     i = tl.load(row + slots, mask=real, other=0).to(tl.int64)
     j = tl.load(col + slots, mask=real, other=0).to(tl.int64)
-    a = nodes + 3 * num_rows
-    both = tl.load(a + i, mask=real, other=0.0) * tl.load(a + j, mask=real, other=0.0)
-    entry = tl.load(weights + slots, mask=real, other=0.0) * both
+    a_i, a_j = _of_ends(nodes + 3 * num_rows, i, j, real)
+    entry = tl.load(weights + slots, mask=real, other=0.0) * (a_i * a_j)
     tl.store(entries + slots, entry.to(entries.dtype.element_ty), mask=real)
 
 
@@ -236,7 +209,7 @@ def _row_back_kernel(
     rowptr, col, weights, nodes, slopes, num_rows, grad, reverse, num_slots,
     SELF_LOOP: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of log a and of d: rows 0 and 1 of `slopes`; clear 2 and 3."""
+    """Compute the gradients of log a and of d: rows 0 and 1 of `slopes`."""
     row = tl.program_id(0).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     a, degree = nodes + 3 * num_rows, tl.load(nodes + 2 * num_rows + row)
@@ -254,8 +227,6 @@ def _row_back_kernel(
     of_degree = -(of_a / 2 + of_diagonal * SELF_LOOP / safe) / safe
     tl.store(slopes + row, of_a)
     tl.store(slopes + num_rows + row, tl.where(degree > 0, of_degree, 0.0))
-    tl.store(slopes + 2 * num_rows + row, 0.0)
-    tl.store(slopes + 3 * num_rows + row, 0.0)
 
 
 @triton.jit
@@ -292,10 +263,9 @@ def _of_ends(values, i, j, real):
 @triton.jit
 def _edge_back_kernel(
     row, col, nodes, slopes, grad, reverse, edge, given, conductance, of_given, of_conductance,
-    num_rows, num_slots, OF_WEIGHT: tl.constexpr, OF_CONDUCTANCE: tl.constexpr,
-    RELATIVE: tl.constexpr, HAS_WEIGHT: tl.constexpr, HAS_CONDUCTANCE: tl.constexpr,
-    IN_ORDER: tl.constexpr, BLOCK: tl.constexpr,
+    num_rows, num_slots, RELATIVE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """Compute the gradients of weights and conductances of edges, as far as they are needed."""
     slots = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     real = slots < num_slots
     i = tl.load(row + slots, mask=real, other=0).to(tl.int64)
@@ -310,12 +280,12 @@ def _edge_back_kernel(
         of_degree *= a_i * tl.sqrt(degree_i) * (a_j * tl.sqrt(degree_j))  # u_i u_j
         of_degree += part_i + part_j
     of_weight = (of_weight + of_degree) / 2
-    places = _places(edge, slots, real, IN_ORDER)
-    if OF_CONDUCTANCE:
-        found = of_weight * _read(given, places, real, HAS_WEIGHT)
+    places = _places(edge, slots, real)
+    if of_conductance is not None:
+        found = of_weight * _read(given, places, real)
         tl.store(of_conductance + places, found.to(of_conductance.dtype.element_ty), mask=real)
-    if OF_WEIGHT:
-        found = of_weight * _read(conductance, places, real, HAS_CONDUCTANCE)
+    if of_given is not None:
+        found = of_weight * _read(conductance, places, real)
         if RELATIVE:
             whole_i, whole_j = _of_ends(slopes + 3 * num_rows, i, j, real)
             found += (whole_i + whole_j) / 2

@@ -37,11 +37,10 @@ class _Sigmoid(torch.autograd.Function):
     ) -> Tensor:
         edge_attr = edge_attr.contiguous()
         out = slope.new_empty(edge_attr.size(0))
+        ctx.constants = {"FLOOR": floor, "RATE": rate, "BLOCK": _BLOCK}
         _sigmoid_kernel[(triton.cdiv(out.numel(), _BLOCK),)](
-            edge_attr, slope, threshold, out, *edge_attr.shape,
-            FLOOR=floor, RATE=rate, BLOCK=_BLOCK,
-        )  # fmt: skip
-        ctx.constants = {"FLOOR": floor, "RATE": rate}
+            edge_attr, slope, threshold, out, *edge_attr.shape, **ctx.constants
+        )
         ctx.save_for_backward(edge_attr, slope, threshold)
         return out
 
@@ -53,9 +52,8 @@ class _Sigmoid(torch.autograd.Function):
         num_parts = triton.cdiv(num_edges, _BLOCK)
         parts = grad.new_empty(num_features + 1, num_parts, dtype=torch.float64)
         _sigmoid_back_kernel[(num_parts,)](
-            edge_attr, slope, threshold, grad, parts, num_edges, num_features, num_parts,
-            BLOCK=_BLOCK, **ctx.constants,
-        )  # fmt: skip
+            edge_attr, slope, threshold, grad, parts, *edge_attr.shape, num_parts, **ctx.constants
+        )
         of_slope, of_threshold = torch.empty_like(slope), torch.empty_like(threshold)
         _finish_kernel[(num_features,)](
             parts, slope, of_slope, of_threshold, num_features, num_parts, BLOCK=_BLOCK
@@ -67,13 +65,12 @@ class _Sigmoid(torch.autograd.Function):
 def _logistic(
     edge_attr, slope, threshold, edges, real, num_features, RATE: tl.constexpr, BLOCK: tl.constexpr
 ):
+    """Compute the logistic function of the edges."""
     logit = tl.zeros([BLOCK], dtype=tl.float64)
     for f in range(num_features):
         k = tl.load(edge_attr + edges * num_features + f, mask=real, other=0.0).to(tl.float64)
         logit += (k - tl.load(threshold + f)) * tl.load(slope + f)
-    logit *= RATE
-    small = tl.exp(tl.where(logit >= 0, -logit, logit))  # which does not overflow
-    return tl.where(logit >= 0, 1.0, small) / (1.0 + small)
+    return 1.0 / (1.0 + tl.exp(-RATE * logit))  # of an infinite number: zero
 
 
 @triton.jit

@@ -19,6 +19,7 @@ from ...diffusion.options import HeatOptions
 from .flow import ColumnFlow, column_flow
 from .memory import choose_sizes, in_words, parse_memory
 from .panels import Panels, folder_of
+from .pipeline import diffuse_panels
 from .source import Source
 
 T = TypeVar("T")
@@ -75,8 +76,8 @@ def diffuse_file(
             bytes an edge), all else that the process holds, and panels. Not covered are the
             moments in which `edge_index` is sorted, unless a
             :class:`~jsem_pyg.graph.GraphStructure` is passed, and memory of other threads.
-        device: where panels are diffused, such as "cuda"; the operator and a panel have to fit
-            there.
+        device: where panels are diffused, such as "cuda"; the operator and two panels have to fit
+            there. A panel is copied there, and the one before it back, while another is diffused.
         resume: go on with what a run of the same arguments has left; False begins anew. A changed
             source is refused: a file by size and time, any other array by a hash of all numbers.
         progress: show bars with the time left, if there is a terminal to show them in.
@@ -141,11 +142,17 @@ def _gather(source: Source, panels: Panels, strip: int, progress: bool) -> None:
 
 def _diffuse(flow: ColumnFlow, panels: Panels, width: int, progress: bool) -> None:
     """Diffuse what is not diffused yet, panel by panel."""
+
+    def read(columns: slice) -> Tensor:
+        values = flow.empty_panel(columns)
+        panels.read(columns, values.numpy())
+        return values
+
     left = panels.left(width)
     done = flow.channels - sum(columns.stop - columns.start for columns in left)
     with progress_bar("diffusing", flow.channels, progress, done=done) as advance:
-        for columns, values in read_ahead(left, panels.read):
-            panels.write(columns, flow.diffuse(columns, values))
+        for columns, values in diffuse_panels(flow, read_ahead(left, read)):
+            panels.write(columns, values)
             advance(columns.stop - columns.start)
 
 

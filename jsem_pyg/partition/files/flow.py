@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._checks import as_argument, check_edge_vector, check_finite, check_instance
@@ -18,8 +17,6 @@ from ...graph import GraphStructure
 from ...graph.prepare import GraphReader
 from ...operators import HeatOperator
 from .source import Source
-
-Array = NDArray[Any]
 
 _READER = GraphReader(size=0)  # it remembers nothing
 _SHORT = 3  # terms
@@ -53,21 +50,25 @@ class ColumnFlow(NamedTuple):
         """Return the bytes of a number in the type that is computed in, or in that of the array."""
         return max(self.dtype.itemsize, self.coefficients.dtype.itemsize)
 
-    def diffuse(self, columns: slice, values: Array) -> Array:
-        """Diffuse some columns [N, C] -> [S N, C]."""
+    def empty_panel(self, columns: slice) -> Tensor:
+        """Take memory for some columns [N, C]; for a GPU, memory that it reads by itself."""
+        shape = self.num_nodes, columns.stop - columns.start
+        return torch.empty(shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
+
+    def diffuse(self, columns: slice, x: Tensor) -> Tensor:
+        """Diffuse some columns [N, C], on the device -> [S N, C]."""
         is_shared = self.coefficients.size(-1) == 1
         coefficients = self.coefficients if is_shared else self.coefficients[..., columns]
-        return self._sum(torch.from_numpy(values), coefficients)
+        return self._sum(x, coefficients)
 
     def warm_up(self) -> None:
         """Diffuse a few columns by a few terms, so that all that is prepared once is prepared."""
-        x = torch.zeros(self.num_nodes, self.unit, dtype=self.dtype)
+        x = torch.zeros(self.num_nodes, self.unit, dtype=self.dtype, device=self.device)
         self._sum(x, self.coefficients[:_SHORT, :, : self.unit])
 
-    def _sum(self, x: Tensor, coefficients: Tensor) -> Array:
+    def _sum(self, x: Tensor, coefficients: Tensor) -> Tensor:
         with torch.no_grad():
-            out = sum_series(x.to(self.device), self.operator, coefficients)
-        return out.reshape(-1, x.size(1)).cpu().numpy()
+            return sum_series(x, self.operator, coefficients).reshape(-1, x.size(1))
 
 
 def column_flow(
@@ -100,7 +101,7 @@ def column_flow(
             weight, conductance = (v if v is None else v.to(device) for v in (weight, conductance))
         times = read_times(t, channels)
         operator = heat_operator(structure, weight, dtype, times, options, conductance)
-        coefficients = series_coefficients(operator, times, options, dtype)
+        coefficients = series_coefficients(operator, times, options, dtype).to(device)
     has_scales = not is_single(t)
     settings |= {
         "source": source.fingerprint(),

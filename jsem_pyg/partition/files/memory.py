@@ -66,11 +66,15 @@ def needed(flow: ColumnFlow, width: int) -> int:
     """Count the bytes that diffusing `width` columns takes.
 
     They are the columns, a copy in the type that is computed in, the next columns, and two copies
-    of the result; and, for the columns that are worked on (on a GPU all), two terms and the result.
+    of the result; and, for the columns that are worked on, two terms and the result. On a GPU two
+    panels are on their way: this counts for the GPU, and for the host, whose memory for copies
+    comes in powers of two.
     """
-    is_cpu = flow.device.type == "cpu"
-    working = min(width, flow.unit * torch.get_num_threads()) if is_cpu else width
-    columns = (3 + 2 * flow.scales) * width + (2 + flow.scales) * working
+    if flow.device.type == "cpu":
+        working = min(width, flow.unit * torch.get_num_threads())
+        columns = (3 + 2 * flow.scales) * width + (2 + flow.scales) * working
+    else:
+        columns = 2 * (3 + 2 * flow.scales) * width
     return columns * flow.num_nodes * flow.itemsize
 
 

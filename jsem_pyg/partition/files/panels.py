@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._files import write_whole
-from ..._journal import check_same_settings, read_journal, write_journal
+from ..._fingerprint import check_same_settings
+from ..._tensor_file import load_tree, save_tree
 
 Array = NDArray[Any]
 
-_VERSION = 4
+_KIND = "journal of a run"
 _REMEDY = "begin anew, with resume=False, or give another 'target'"
 
 
@@ -29,7 +30,7 @@ class Panels:
     A panel is `width` columns of all rows, row by row in a file of its own. The width does not
     depend on the memory, so that a run with another limit can go on. A panel of the source is
     removed once its result, which is written whole, is there: these files are the journal of what
-    is done. The JSON file beside them has the settings, and says if the panels of the source are
+    is done. The file beside them has the settings, and says if the panels of the source are
     complete.
 
     Args:
@@ -47,7 +48,7 @@ class Panels:
         self.num_rows, self.channels = shape
         self.scales = scales
         self.is_gathered = False
-        self._journal = folder / "journal.json"
+        self._journal = folder / "journal.safetensors"
 
     def begin(self, settings: Mapping[str, str], resume: bool) -> None:
         """Take up what a run of the same settings has left, or begin anew in an empty folder.
@@ -57,9 +58,9 @@ class Panels:
         """
         self._settings = settings
         if resume and self._journal.exists():
-            then = read_journal(self._journal, _VERSION, _REMEDY)
-            check_same_settings(self.folder, then.settings, settings, _REMEDY)
-            self.is_gathered = then.progress["gathered"]
+            then = load_tree(self._journal, _KIND)
+            check_same_settings(self.folder, then["settings"], settings, _REMEDY)
+            self.is_gathered = then["gathered"]
         if self.is_gathered:
             for first in self._firsts():
                 self._check_length(first)
@@ -94,13 +95,11 @@ class Panels:
                 pieces.append(slice(first, end))
         return pieces
 
-    def read(self, columns: slice) -> Array:
-        """Read some columns [N, C] of the source."""
-        out = np.empty((self.num_rows, columns.stop - columns.start), self.dtype)
+    def read(self, columns: slice, out: Array) -> None:
+        """Read some columns of the source into `out` [N, C]."""
         for first in range(columns.start, columns.stop, self.width):
             panel = out[:, first - columns.start : first - columns.start + self.width]
             panel[:] = np.fromfile(self._source(first), self.dtype).reshape(panel.shape)
-        return out
 
     def write(self, columns: slice, values: Array) -> None:
         """Write some columns [S N, C] of the result, and remove those of the source."""
@@ -135,7 +134,8 @@ class Panels:
         return self.folder / f"result-{first:06d}"
 
     def _note(self) -> None:
-        write_journal(self._journal, _VERSION, self._settings, {"gathered": self.is_gathered})
+        content = {"settings": dict(self._settings), "gathered": self.is_gathered}
+        save_tree(self._journal, _KIND, "settings", content)
 
     def _check_length(self, first: int) -> None:
         is_done = self._result(first).exists()
@@ -151,4 +151,4 @@ class Panels:
 
 
 def _write_panel(path: Path, panel: Array) -> None:
-    write_whole(path, lambda file: file.write(panel.data))
+    write_whole(path, panel.data)

@@ -1,8 +1,8 @@
 """Rows of a graph on several processes and machines, by `torch.distributed`.
 
-:func:`distribute` and :func:`load_part` give a process its :class:`DistributedGraph`. `rows.py`
-cuts the rows out of the whole graph, `routes.py` lists which rows travel to which rank, `matrix.py`
-multiplies, and `ranks.py` is the process group. `saved_parts.py` keeps the parts in a folder.
+:func:`distribute` gives a process its :class:`DistributedGraph`. `rows.py` cuts the rows out of the
+whole graph, `routes.py` lists which rows travel to which rank, `matrix.py` multiplies, and
+`ranks.py` is the process group.
 :func:`distributed_knn_graph` (`knn.py`) makes the graph of points that lie in several processes.
 """
 
@@ -10,13 +10,10 @@ from .distribute import distribute
 from .gradients import sum_gradients
 from .graph import DistributedGraph
 from .knn import distributed_knn_graph
-from .saved_parts import load_part, save_parts
 
 __all__ = [
     "DistributedGraph",
     "distribute",
     "distributed_knn_graph",
-    "load_part",
-    "save_parts",
     "sum_gradients",
 ]

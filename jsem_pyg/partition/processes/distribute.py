@@ -13,7 +13,7 @@ from ...graph.read_data import check_data, read_data
 from ..split import Partition, recursive_partition
 from .graph import DistributedGraph
 from .ranks import Ranks
-from .rows import Cutter, RowRecord
+from .rows import RowRecord, cut_rows
 
 
 def distribute(
@@ -22,9 +22,8 @@ def distribute(
     """Cut out this process's rows of a graph, for training and diffusion by several processes.
 
     The processes are started by `torchrun` and call `torch.distributed.init_process_group`, then
-    this function with the same `data`; a single process gets all rows. If the graph is too large
-    for that, :func:`save_parts` writes the parts to a folder once, and each process reads its own
-    by :func:`load_part`.
+    this function with the same `data`; a single process gets all rows. Cutting takes memory for
+    the edges of the whole graph, but not for x in a file.
 
     Args:
         data: A graph with `edge_index`, both directions of every edge, and the number of nodes;
@@ -39,7 +38,6 @@ def distribute(
         `data` holds this process's rows.
 
     Raises:
-        ValueError: If the graph is directed, or the partition does not fit it or the processes.
         RuntimeError: If `torchrun` started the process but there is no process group, or another
             process ended or hangs.
 
@@ -51,20 +49,24 @@ def distribute(
         torch.Size([4, 4])
     """
     ranks = Ranks(group)
-    structure = check_graph(data)
+    structure = _check_graph(data)
     if partition is None:
         partition = _agree_on_partition(structure, ranks)
     check_instance("partition", partition, Partition, "a Partition or None")
-    record = Cutter(structure, partition, ranks.size).cut(ranks.rank)
-    return DistributedGraph(record.to(structure.device), ranks, cut_data(data, record))
+    record = cut_rows(structure, partition, ranks.rank, ranks.size)
+    return DistributedGraph(record.to(structure.device), ranks, _cut_data(data, record))
 
 
-def check_graph(data: Data) -> GraphStructure:
+def _check_graph(data: Data) -> GraphStructure:
     """Check features, weights and edges of the whole graph, and prepare its edges."""
     check_data(data, "edge_index")
     x = data.get("x")
     if isinstance(x, np.memmap):  # which is not read here
-        check_array("data.x", x)
+        if x.ndim != 2 or x.dtype.kind != "f":
+            raise ValueError(
+                "Expected 'data.x' to hold floating-point numbers of shape [N, D] (got "
+                f"{x.dtype} of shape {list(x.shape)})."
+            )
     elif x is not None:
         check_points("data.x", x)
     structure, _ = read_data(data, None if x is None else x.shape[0])
@@ -73,17 +75,7 @@ def check_graph(data: Data) -> GraphStructure:
     return structure
 
 
-def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
-    """Raise a ValueError unless an array holds floating-point numbers [N, D]."""
-    if x.ndim != 2 or num_nodes not in (None, x.shape[0]) or x.dtype.kind != "f":
-        size = "N" if num_nodes is None else num_nodes
-        raise ValueError(
-            f"Expected '{name}' to hold floating-point numbers of shape [{size}, D], with a row "
-            f"for each node (got {x.dtype} of shape {list(x.shape)})."
-        )
-
-
-def cut_data(data: Data, record: RowRecord) -> Data:
+def _cut_data(data: Data, record: RowRecord) -> Data:
     """Cut tensors of nodes to rows and tensors of edges to entries; keep all else as it is."""
     out, num_nodes = Data(), record.num_nodes_in_all
     num_edges = data.edge_index.shape[1]
@@ -92,15 +84,15 @@ def cut_data(data: Data, record: RowRecord) -> Data:
             continue
         size = value.shape[0] if hasattr(value, "shape") and len(value.shape) else None
         if name.startswith("edge_") and size == num_edges:
-            out[name] = take_rows(value, record.edges)
+            out[name] = _take_rows(value, record.edges)
         elif not name.startswith("edge_") and size == num_nodes:
-            out[name] = take_rows(value, record.nodes)
+            out[name] = _take_rows(value, record.nodes)
         else:
             out[name] = value
     return out
 
 
-def take_rows(values: Any, rows: Tensor) -> Tensor:
+def _take_rows(values: Any, rows: Tensor) -> Tensor:
     """Take some rows of a tensor, or of an array, which is read in ascending order of its rows."""
     if isinstance(values, Tensor):
         return values[rows.to(values.device)]

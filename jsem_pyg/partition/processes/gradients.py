@@ -46,13 +46,12 @@ def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     for each in given:
         check_tensor("parameters", each)
-    learned = [each for each in given if each.requires_grad]
-    for dtype in sorted({each.dtype for each in learned}, key=str):
-        alike = [each for each in learned if each.dtype == dtype]
-        has_one = alike[0].new_tensor([each.grad is not None for each in alike])
-        parts = [each.new_zeros(each.shape) if each.grad is None else each.grad for each in alike]
-        flat = ranks.total(torch.cat([has_one, *(part.flatten() for part in parts)]))
-        has_one, *sums = flat.split([len(alike), *(each.numel() for each in alike)])
-        for each, total, count in zip(alike, sums, has_one.tolist(), strict=True):
-            if count:
-                each.grad = total.reshape(each.shape).clone()
+    for each in given:
+        if not each.requires_grad:
+            continue
+        own = each.new_zeros(each.shape) if each.grad is None else each.grad
+        # Beside the gradient, how many processes have one.
+        flat = torch.cat([own.new_tensor([each.grad is not None]), own.flatten()])
+        count, *total = ranks.total(flat).split([1, each.numel()])
+        if count:
+            each.grad = total[0].reshape(each.shape).clone()

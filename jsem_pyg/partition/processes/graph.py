@@ -11,16 +11,16 @@ from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
-from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
+from .matrix import HaloOperator, HaloPattern
 from .ranks import Ranks
-from .routes import Mirror, Routes, owner_of, sum_over_ranks
+from .routes import Mirror, Routes, sum_over_ranks
 from .rows import RowRecord
 
 
 class DistributedGraph(GraphRows):
     r"""The rows of a graph that this process holds, with a halo of nodes that others hold.
 
-    :func:`distribute` and :func:`load_part` make it. In place of `edge_index` it serves
+    :func:`distribute` makes it. In place of `edge_index` it serves
     :func:`~jsem_pyg.diffusion.heat_diffusion` and the layers; signals, weights and features of
     edges are those of this process. The numbers are the ones that a single process computes.
 
@@ -51,9 +51,6 @@ class DistributedGraph(GraphRows):
         num_nodes_in_all: N.
         halo: the rows that this process sends and receives.
         ranks: the process group.
-
-    Raises:
-        ValueError: if there are not as many processes as parts.
     """
 
     def __init__(self, record: RowRecord, ranks: Ranks, data: Data) -> None:
@@ -88,7 +85,7 @@ class DistributedGraph(GraphRows):
         csr = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, row)
         place = torch.cat([torch.arange(low, low + n, device=col.device), outside])[col]
         self.row, self.col, self.device = row, col, col.device
-        self.halo = self._find_halo(row, place, outside, begin)
+        self.halo = Routes.to_places(self.ranks, begin, outside)
         self.pattern = HaloPattern(csr, self.halo)
         self._mirror = Mirror(self.ranks, row, place, begin)
         # Both ends are here: each such slot, and the one of the other direction.
@@ -100,16 +97,6 @@ class DistributedGraph(GraphRows):
         # Of all processes, which send other values if edges are repeated.
         repeated = self.ranks.largest(torch.tensor([float(not has_one_each)]))
         self.has_repeated_edges = bool(repeated.item())
-
-    def _find_halo(self, row: Tensor, place: Tensor, outside: Tensor, begin: Tensor) -> Routes:
-        """Find what travels without asking: who holds a neighbour of a row needs that row too."""
-        size, n = self.ranks.size, max(self.num_nodes, 1)
-        owner = owner_of(place, begin)
-        crosses = owner != self.ranks.rank
-        wanted = torch.unique(owner[crosses] * n + row[crosses])
-        send = torch.bincount(wanted // n, minlength=size).tolist()
-        receive = torch.bincount(owner_of(outside, begin), minlength=size).tolist()
-        return Routes(self.ranks, self.num_nodes, wanted % n, send, receive)
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
@@ -164,13 +151,10 @@ class DistributedGraph(GraphRows):
         check_symmetric(name, there, back)
 
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Operator:
-        """See :class:`~jsem_pyg.graph.rows.GraphRows`; backends are "torch" and "reference"."""
-        if backend == "auto":
-            can_run = CHEBYSHEV.can_run("torch", off_diagonal.device)
-            backend = "torch" if can_run else "reference"
-        check_choice("backend", backend, ("auto", "torch", "reference"))
-        make = HaloOperator if backend == "torch" else PlainHaloOperator
-        return make(self.pattern, off_diagonal, diagonal)
+        """See :class:`~jsem_pyg.graph.rows.GraphRows`; there are CSR products of torch alone."""
+        check_choice("backend", backend, ("auto", "torch"))
+        CHEBYSHEV.choose("torch", off_diagonal.device)
+        return HaloOperator(self.pattern, off_diagonal, diagonal)
 
     def __repr__(self) -> str:
         return (

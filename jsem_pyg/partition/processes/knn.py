@@ -67,7 +67,6 @@ def distributed_knn_graph(
         as `data.edge_weight`, as :func:`distribute` returns them.
 
     Raises:
-        ValueError: If an argument or a point does not fit, or a process has no points.
         RuntimeError: If another process ended or hangs.
 
     Example:

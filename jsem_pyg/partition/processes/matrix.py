@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ...kernels.chebyshev import AdjointOperator, Operator
+from ...kernels.chebyshev import AdjointOperator
 from ...kernels.chebyshev.series import differentiable_series
 from ...kernels.chebyshev.torch_csr import csr_matrix
 from ...kernels.csr import CSR
@@ -24,31 +24,6 @@ class HaloPattern(NamedTuple):
         """Count these rows and the rows of the halo."""
         return self.csr.num_rows + self.halo.size
 
-    def agree_on_terms(self, count: int) -> int:
-        """See :class:`Operator`: every term is an exchange, in which all processes take part."""
-        return int(self.halo.ranks.largest(torch.tensor([count])))
-
-
-class PlainHaloOperator(Operator):
-    """Plain torch, term by term: the reference for :class:`HaloOperator`.
-
-    Differentiable any number of times; it holds every term, and messages of all slots.
-    """
-
-    def __init__(self, pattern: HaloPattern, value: Tensor, diagonal: Tensor | None) -> None:
-        self.num_nodes = pattern.csr.num_rows
-        self.pattern, self.value, self.diagonal = pattern, value, diagonal
-
-    def apply(self, x: Tensor) -> Tensor:
-        """Fetch the halo, gather, multiply, scatter-add."""
-        csr, halo = self.pattern
-        messages = self.value.unsqueeze(-1) * halo.spread(x).index_select(0, csr.col)
-        out = x.new_zeros(x.shape).index_add(0, csr.row, messages)
-        return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
-
-    def _agree_on_terms(self, count: int) -> int:
-        return self.pattern.agree_on_terms(count)
-
 
 class HaloOperator(AdjointOperator):
     """CSR products in bounded memory, with an exchange of rows before each product."""
@@ -63,7 +38,8 @@ class HaloOperator(AdjointOperator):
         return differentiable_series(self, x, coefficients)
 
     def _agree_on_terms(self, count: int) -> int:
-        return self.pattern.agree_on_terms(count)
+        """See :class:`Operator`: every term is an exchange, in which all processes take part."""
+        return int(self.pattern.halo.ranks.largest(torch.tensor([count])))
 
     def product(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return S x, and x with the rows of the halo."""

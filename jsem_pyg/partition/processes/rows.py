@@ -40,44 +40,16 @@ class RowRecord(NamedTuple):
         return int(self.begin[-1])
 
 
-class Cutter:
-    """Cuts a whole graph into the rows of each process.
+def cut_rows(
+    structure: GraphStructure, partition: Partition, rank: int, num_ranks: int
+) -> RowRecord:
+    """Cut the rows of one process out of a whole graph.
 
     Blocks that follow each other go to one process where there are several times as many.
-
-    Raises:
-        ValueError: if the blocks cannot be shared evenly, or the nodes are of another number.
     """
-
-    def __init__(
-        self, structure: GraphStructure, partition: Partition, num_ranks: int | None = None
-    ) -> None:
-        num_ranks = partition.num_parts if num_ranks is None else num_ranks
-        self.begin = _beginnings(partition, structure.num_nodes, num_ranks)
-        self.order = partition.order
-        row, col = (each.cpu() for each in structure.edges)
-        place = partition.place
-        self._row, self._col = place.index_select(0, row), place.index_select(0, col)
-
-    def cut(self, rank: int) -> RowRecord:
-        """Cut out the rows of one process."""
-        low, high = int(self.begin[rank]), int(self.begin[rank + 1])
-        edges = ((self._row >= low) & (self._row < high)).nonzero()[:, 0]
-        return RowRecord(
-            self.begin,
-            rank,
-            self.order[low:high].clone(),
-            edges,
-            self._row.index_select(0, edges) - low,
-            self._col.index_select(0, edges),
-        )
-
-
-def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:
-    """Find the place where the rows of each process begin."""
-    if partition.num_nodes != num_nodes:
+    if partition.num_nodes != structure.num_nodes:
         raise ValueError(
-            f"Expected 'partition' to be of the graph's {num_nodes} nodes "
+            f"Expected 'partition' to be of the graph's {structure.num_nodes} nodes "
             f"(got one of {partition.num_nodes})."
         )
     if partition.num_parts % num_ranks:
@@ -86,4 +58,9 @@ def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:
             f"of that (got {partition.num_parts}). To fix this, call recursive_partition(edge_index"
             f", {num_ranks}), or start as many processes as there are parts."
         )
-    return partition.ptr[:: partition.num_parts // num_ranks].clone()
+    begin = partition.ptr[:: partition.num_parts // num_ranks].clone()
+    low, high = begin[rank : rank + 2].tolist()
+    row, col = (partition.place.index_select(0, each.cpu()) for each in structure.edges)
+    edges = ((row >= low) & (row < high)).nonzero()[:, 0]
+    nodes = partition.order[low:high].clone()
+    return RowRecord(begin, rank, nodes, edges, row[edges] - low, col[edges])

@@ -77,11 +77,7 @@ METHODS = ("auto", "metis", "bandwidth")
 
 
 def find_method(name: str) -> Method:
-    """Find the method with this name; "auto" is METIS if that is installed, else bandwidth.
-
-    Raises:
-        ValueError: if there is no such method, or pymetis is not installed.
-    """
+    """Find the method with this name; "auto" is METIS if that is installed, else bandwidth."""
     check_choice("method", name, METHODS)
     if name == "bandwidth":
         return bandwidth

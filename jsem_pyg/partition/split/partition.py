@@ -17,9 +17,6 @@ class Partition:
         ptr: [P + 1] int64, the places where the blocks begin, and N. Blocks may be empty.
         halo: [P] int64, how many nodes outside of each block have neighbours in it, if known.
 
-    Raises:
-        ValueError: if `order` is no permutation, or `ptr` does not rise from 0 to N.
-
     Example:
         >>> partition = Partition(torch.tensor([2, 0, 1]), torch.tensor([0, 1, 3]))
         >>> partition.parts()

@@ -59,11 +59,6 @@ def recursive_partition(
             for a device.
         dtype: the type of the signal, for `max_bytes`.
 
-    Raises:
-        ValueError: if both or none of `num_parts` and `max_bytes` are given, a single row does not
-            fit `max_bytes`, `method` is none of these or cannot run, the graph is malformed, or
-            sizes do not fit.
-
     Example:
         Two triangles, joined by an edge.
 
@@ -105,11 +100,7 @@ def recursive_partition(
 def _parts_that_fit(
     method: Method, structure: GraphStructure, max_bytes: int, channels: int, itemsize: int
 ) -> Array:
-    """Make blocks [N] whose working sets keep within a limit: a good number, halved if need be.
-
-    Raises:
-        ValueError: if a single row does not fit.
-    """
+    """Make blocks [N] whose working sets keep within a limit: a good number, halved if need be."""
 
     def needed_by(part: Array) -> Array:
         blocks = torch.from_numpy(part)

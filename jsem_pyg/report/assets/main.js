@@ -175,13 +175,12 @@ async function start() {
       button.addEventListener("click", () => toggle([group], state.hidden.has(group)));
     }
   }
-  startTheme(() => { drawCharts(content); redraw(); });
+  startTheme(redraw);
 
   showTime();
   await redraw();
   performance.mark("map drawn");
   document.documentElement.dataset.state = "ready";
-  drawCharts(content);
 }
 
 function placesAt({ arrays, points }, time) {

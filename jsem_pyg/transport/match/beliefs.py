@@ -67,6 +67,7 @@ class Beliefs(NamedTuple):
 
     shares: csr_array  # [N, K] a few for a node, that sum to one or less
     of_known: Array  # [M] of known pairs: what they would have if they were not known
+    bits: float | None = None  # what features say on average, if there are any
 
 
 def find_beliefs(

@@ -22,27 +22,31 @@ Array = NDArray[Any]
 
 WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73)  # of `evidence`
 
-BELIEF_WEIGHTS = (0.63, 0.28, 0.41)  # of `belief_evidence`
+BELIEF_WEIGHTS = (0.66, 0.34, 0.39, 5.15, -1.29)  # of `belief_evidence`
 
 
-def belief_confidence(belief: Array, of_known: Array, by_edges: Array) -> Array:
+def belief_confidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
     """Estimate probabilities [N] that partners are right from beliefs [N]; zero for none.
 
     Whether the sides correspond at all follows from known pairs [M], by what they would have if
-    they were not known; as far as these are few, from the confidence that edges give, [N].
+    they were not known; as far as these are few, from the confidence that edges give, [N]; and
+    from what features say, in bits.
     """
-    logit = belief_evidence(belief, of_known, by_edges) @ np.array(BELIEF_WEIGHTS)
+    logit = belief_evidence(belief, of_known, bits, by_edges) @ np.array(BELIEF_WEIGHTS)
     return np.where(belief > 0, 1 / (1 + np.exp(-logit)), 0.0)
 
 
-def belief_evidence(belief: Array, of_known: Array, by_edges: Array) -> Array:
-    """Compute logarithmic odds of beliefs, of edges, and of known pairs on average: [N, 3]."""
+def belief_evidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
+    """Compute logarithmic odds of beliefs, of edges, and of known pairs on average: [N, 5].
+
+    And whether there are features, and what they say: one bit at most.
+    """
     few = SCHEDULE.few_pairs / (SCHEDULE.few_pairs + len(of_known))
     mean = (of_known.sum() + 1) / (len(of_known) + 2)
     both = (np.clip(each, 1e-3, 1 - 1e-3) for each in (belief, by_edges))
     own, edges = (np.log(each / (1 - each)) for each in both)
-    known = np.full(len(belief), np.log(mean / (1 - mean)))
-    return np.stack([own, few * edges, known], 1)
+    sides = np.array([np.log(mean / (1 - mean)), min(bits or 0.0, 1.0), bits is not None])
+    return np.column_stack([own, few * edges, np.tile(sides, (len(belief), 1))])
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:

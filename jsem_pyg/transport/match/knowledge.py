@@ -79,7 +79,9 @@ def match_by_knowledge(
         start = from_scores(*features.start(), target.shape[0])
         found = find_beliefs(layers, pairs, start, features)
         if features.bits() > SCHEDULE.least_bits or not pairs.size:
-            return found, f"beliefs, features {features.bits():.2f} bits"
+            return found._replace(
+                bits=features.bits()
+            ), f"beliefs, features {features.bits():.2f} bits"
     shape = source.shape[0], target.shape[0]
     is_single = knowledge.kinds is None
     if is_single and is_sparse(source, target) and shape[0] * shape[1] <= SCHEDULE.most_branched:

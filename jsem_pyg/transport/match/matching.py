@@ -16,6 +16,7 @@ from ..costs.cost import check_cost_range
 from ..plan.plan import Plan, Step
 from ..plan.scores import SparseScores
 from .assignment import matched_difference, sparse_rows
+from .beliefs import Beliefs
 from .confidence import belief_confidence, edge_confidence
 from .isomorphism import find_isomorphism
 from .knowledge import Knowledge, match_by_knowledge, read_knowledge
@@ -111,7 +112,7 @@ def match_graphs(
     matrices = costs[0].scipy(), costs[1].scipy()
     unit = max((float(each.data.max()) for each in matrices if each.nnz), default=1.0)
     first, second = (each / unit for each in matrices)
-    stages, of_known = _search(first, second, knowledge, max_iter, int(seed))
+    stages, found = _search(first, second, knowledge, max_iter, int(seed))
     shares = stages[-1][1]
     mass = 1 / max(1, min(shares.shape))
     history = [Step(name, 0.0, _cost(*matrices, each * mass), 0.0, 1.0) for name, each in stages]
@@ -120,31 +121,30 @@ def match_graphs(
         _scores(shares * mass, costs[0].weight.to(dtype)),
         history[-1].cost,
         history=history,
-        confidence_model=partial(_confidence, first, second, knowledge, of_known),
+        confidence_model=partial(_confidence, first, second, knowledge, found),
     )
 
 
 def _search(
     source: csr_array, target: csr_array, knowledge: Knowledge | None, max_iter: int, seed: int
-) -> tuple[list[tuple[str, csr_array]], Array]:
-    """Find shares [N, K] of partners, stage by stage: the last one is the result.
-
-    And what known pairs [M] would have if they were not known.
-    """
-    of_known = np.empty(0)
+) -> tuple[list[tuple[str, csr_array]], Beliefs | None]:
+    """Find shares [N, K] of partners, stage by stage: the last one is the result."""
+    found = None
     is_plain = knowledge is None or (knowledge.features is None and knowledge.kinds is None)
     renamed = find_isomorphism(source, target) if is_plain else None
     if renamed is not None and (
         knowledge is None or np.array_equal(renamed[knowledge.pairs[0]], knowledge.pairs[1])
     ):
         stages = [("isomorphism", renamed)]
-        of_known = np.ones(0 if knowledge is None else knowledge.pairs.shape[1])
+        if knowledge is not None:
+            shares = _assigned(renamed, target.shape[0])
+            found = Beliefs(shares, np.ones(knowledge.pairs.shape[1]))
     elif knowledge is None:
         stages = search_assignment(source, target, max_iter, seed).stages
     else:
         found, name = match_by_knowledge(source, target, knowledge, max_iter, seed)
-        return [(name, found.shares)], found.of_known
-    return [(name, _assigned(partner, target.shape[0])) for name, partner in stages], of_known
+        return [(name, found.shares)], found
+    return [(name, _assigned(partner, target.shape[0])) for name, partner in stages], found
 
 
 def _assigned(partner: Array, num_targets: int) -> csr_array:
@@ -186,15 +186,15 @@ def _confidence(
     source: csr_array,
     target: csr_array,
     knowledge: Knowledge | None,
-    of_known: Array,
+    beliefs: Beliefs | None,
     plan: Plan,
 ) -> Tensor:
     found = edge_confidence(source, target, plan.argmax().cpu().numpy())
-    if knowledge is not None:
+    if knowledge is not None and beliefs is not None:
         best = plan.topk(1)
         belief = np.zeros(len(found))
         mass = best.values().cpu().double().numpy()
         belief[best.indices()[0].cpu().numpy()] = mass * min(plan.shape)
-        belief[knowledge.pairs[0]] = of_known
-        found = belief_confidence(belief, of_known, found)
+        belief[knowledge.pairs[0]] = beliefs.of_known
+        found = belief_confidence(belief, beliefs.of_known, beliefs.bits, found)
     return torch.from_numpy(found).to(plan.scores.like)

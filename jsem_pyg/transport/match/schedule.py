@@ -49,8 +49,7 @@ class Schedule:
     most_pairs: int = 1 << 30  # beyond, candidates are the answer
     most_branched: int = 1 << 28  # up to which branches are compared
     most_heat: int = 1 << 22  # up to which heat profiles take a second or two
-    most_relaxed: int = 1 << 20  # up to which a convex relaxation takes some seconds
-    quick_relaxed: int = 1 << 17  # up to which it takes tenths of a second
+    most_relaxed: int = 1 << 17  # up to which a convex relaxation takes tenths of a second
     copy: float = 1 - 1e-6  # of the most that could be kept: there is nothing to find
     nearly: float = 0.99  # of the most that could be kept: there is little to find
     gain: float = 1e-4  # of what is kept, for another round to be worth it

@@ -72,11 +72,7 @@ class _Search:
             return best
         best = self._improve("neighbours", best)
         if self._misses(best, SCHEDULE.copy):
-            # Where edges are kept by chance, a longer search would have nothing to follow.
-            if self.num_pairs <= SCHEDULE.most_relaxed and _is_chance(*self.sides, best.partner):
-                best = self._or_relaxed(best)
-            else:
-                best = self._search_longer(best)
+            best = self._search_longer(best)
         return self._note("best", best)
 
     def _search_longer(self, best: Assignment) -> Assignment:
@@ -94,12 +90,16 @@ class _Search:
             best = best_parts(self.task, best, self._improve("branches", alike))
         if self._misses(best, SCHEDULE.copy):
             best = self._anneal(best)
-        if self._misses(best, SCHEDULE.nearly) and self.num_pairs <= SCHEDULE.quick_relaxed:
-            best = self._or_relaxed(best)
+        if self._misses(best, SCHEDULE.nearly) and self.num_pairs <= SCHEDULE.most_relaxed:
+            other = self._note("relaxed", _relaxed(self.task))
+            best = max(best, other, key=lambda each: each.kept)
         return best
 
     def _anneal(self, best: Assignment) -> Assignment:
-        """Repeat annealing until a whole round of confidences brings nothing."""
+        """Repeat annealing until a whole round of confidences brings nothing.
+
+        Or until edges are still kept by chance after a round: there is nothing to follow.
+        """
         since, confidence = 0, edge_confidence(*self.sides, best.partner)
         for number in range(self.max_iter):
             least = SCHEDULE.confident[number % len(SCHEDULE.confident)]
@@ -113,7 +113,8 @@ class _Search:
             since = 0 if has_gained else since + 1
             if found is not best:
                 best, confidence = found, edge_confidence(*self.sides, found.partner)
-            if since == len(SCHEDULE.confident):
+            is_hopeless = is_last and _is_chance(*self.sides, best.partner)
+            if since == len(SCHEDULE.confident) or is_hopeless:
                 break
         return best
 
@@ -126,10 +127,6 @@ class _Search:
 
     def _improve(self, stage: str, start: Assignment) -> Assignment:
         return self._note(stage, swap(self.task, percolate(self.task, start)))
-
-    def _or_relaxed(self, best: Assignment) -> Assignment:
-        other = self._note("relaxed", _relaxed(self.task))
-        return max(best, other, key=lambda each: each.kept)
 
     def _note(self, stage: str, found: Assignment) -> Assignment:
         self.stages.append((stage, found.partner))

@@ -3,8 +3,10 @@
 import os
 import re
 import time
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition.files import pipeline
 from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.partition.files.panels import Panels
 from jsem_pyg.partition.files.source import Source
@@ -161,6 +164,83 @@ def test_panels_pass_through_a_device(tmp_path, panels, device):
     np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
+class PretendedCuda:
+    """Streams of a device that is the CPU: they only write down in what order work is queued."""
+
+    def __init__(self):
+        self.events, self.num_streams = [], 0
+
+    def Stream(self, device):
+        self.num_streams += 1
+        return PretendedStream(self.num_streams, self.events)
+
+    def current_stream(self, device):
+        return PretendedStream(0, self.events)
+
+    @contextmanager
+    def stream(self, stream):
+        self.events.append(("begin", stream.name))
+        yield
+
+
+class PretendedStream:
+    def __init__(self, name, events):
+        self.name, self.events = name, events
+
+    def record_event(self):
+        self.events.append(("record", self.name))
+        return self.name
+
+    def wait_event(self, event):
+        self.events.append(("wait", self.name, event))
+
+
+@pytest.mark.parametrize("num_panels", [1, 2, 5])
+def test_copies_of_a_panel_fall_into_the_time_of_the_next(monkeypatch, num_panels):
+    """The copy to the device waits for nothing; panels are diffused one after the other."""
+    cuda = PretendedCuda()
+    monkeypatch.setattr(pipeline, "cuda", cuda)
+
+    class Copy:
+        def __init__(self, values):
+            cuda.events.append(("copy back", int(values[0, 0])))
+            self.values = values
+
+        def read(self):
+            cuda.events.append(("read", int(self.values[0, 0])))
+            return self.values
+
+    class Panel:
+        def __init__(self, number):
+            self.number = number
+
+        def to(self, device, non_blocking):
+            assert non_blocking
+            cuda.events.append(("copy", self.number))
+            return torch.full((2, 3), float(self.number))
+
+    def diffuse(columns, x):
+        cuda.events.append(("diffuse", int(x[0, 0])))
+        return x
+
+    monkeypatch.setattr(pipeline, "HostCopy", Copy)
+    flow = SimpleNamespace(device=torch.device("cuda"), diffuse=diffuse)
+    coming = [(slice(k, k + 1), Panel(k)) for k in range(num_panels)]
+    found = list(pipeline.diffuse_panels(flow, coming))
+    assert [columns.start for columns, _ in found] == list(range(num_panels))
+    assert [values[0, 0] for _, values in found] == list(range(num_panels))
+    assert cuda.num_streams == 2
+    expected = [("record", 0)]  # the operator is made
+    before = 0
+    for k in range(num_panels):
+        stream = 1 + k % 2
+        expected += [("begin", stream), ("copy", k), ("wait", stream, before), ("diffuse", k)]
+        expected += [("record", stream), ("copy back", k)]
+        expected += [("read", k - 1)] * (k > 0)
+        before = stream
+    assert cuda.events == [*expected, ("read", num_panels - 1)]
+
+
 class Chunked:
     """What h5py and zarr offer: slices, a shape, a type and chunks."""
 
@@ -304,9 +384,9 @@ def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, step, after, 
     assert target.exists() == (step == "remove")
     diffused, real = [], Panels.read
 
-    def counting(self, columns):
+    def counting(self, columns, out):
         diffused.extend(range(columns.start, columns.stop, self.width))
-        return real(self, columns)
+        return real(self, columns, out)
 
     monkeypatch.setattr(Panels, "read", counting)
     panels(3)  # another limit

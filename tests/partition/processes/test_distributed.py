@@ -90,7 +90,7 @@ def test_data_parallel_training(found):
             assert_close(got, parameter.grad)
 
 
-def test_parts_are_read_by_each_process(found):
+def test_rows_are_read_by_each_process(found):
     data, partition = random(torch.float64, 4)
     expected = heat_diffusion(data.x, data.edge_index, data.edge_weight)
     for rank, each in enumerate(found):

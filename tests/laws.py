@@ -1,39 +1,14 @@
-"""Public assertions: the laws of diffusion, for your own functions, operators and backends.
-
-All raise an AssertionError that shows the numbers that disagree.
-"""
-
-from collections.abc import Callable
+"""Random graphs, and the laws of diffusion; an AssertionError shows the numbers that disagree."""
 
 import torch
-from torch import Tensor
 from torch_geometric.utils import coalesce, to_undirected
 
-from ._random import seeded
-from .kernels.csr import CSR
-from .kernels.table import CHEBYSHEV
+from jsem_pyg.kernels.table import CHEBYSHEV
 
 
-def random_graph(
-    num_nodes: int,
-    probability: float = 0.2,
-    num_isolated: int = 0,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float64,
-) -> tuple[Tensor, Tensor]:
-    """Draw a random undirected graph with weights in [0.1, 1.1).
-
-    Args:
-        num_nodes: N.
-        probability: that two nodes are joined.
-        num_isolated: how many nodes, at the end, have no edge for certain.
-        seed: of the random numbers.
-        dtype: of the weights.
-
-    Returns:
-        edge_index [2, E], sorted, and edge_weight [E].
-    """
-    generator = seeded(seed)
+def random_graph(num_nodes, probability=0.2, num_isolated=0, seed=0, dtype=torch.float64):
+    """Edges [2, E], sorted, and weights [E] in [0.1, 1.1); the last nodes have no edge."""
+    generator = torch.Generator().manual_seed(seed)
     chosen = torch.rand(num_nodes, num_nodes, generator=generator) < probability
     last = num_nodes - num_isolated
     chosen[last:], chosen[:, last:] = False, False
@@ -44,26 +19,11 @@ def random_graph(
     return edge_index, weight
 
 
-def assert_backends_agree(
-    backend: str,
-    csr: CSR,
-    values: Tensor,
-    x: Tensor,
-    coefficients: Tensor,
-    rtol: float | None = None,
-) -> None:
-    """Assert that a backend gives the reference's values and gradients.
+def assert_backends_agree(backend, csr, values, x, coefficients, rtol=None):
+    """A backend gives the reference's values and gradients.
 
     Of the gradient in S only the sum over both directions of an edge has a meaning, since S is
     symmetric: backends may divide it between them as they like.
-
-    Args:
-        backend: its name, as in :func:`jsem_pyg.diffusion.heat_diffusion`.
-        csr: the pattern of a symmetric matrix S.
-        values: [nnz] its entries.
-        x: [N, M] columns.
-        coefficients: [K + 1, S, channels].
-        rtol: the relative error of each result; None: 1e-10 in float64, 1e-4 in float32.
     """
     if rtol is None:
         rtol = 1e-10 if x.dtype == torch.float64 else 1e-4
@@ -88,7 +48,7 @@ def assert_backends_agree(
         _assert_relative(f"{backend!r} and 'reference', {what}", actual, expected, rtol)
 
 
-def _both_directions(csr: CSR, slots: Tensor) -> Tensor:
+def _both_directions(csr, slots):
     """Add the entries [nnz] of (i, j) and (j, i): one sum for each undirected edge."""
     row, col = csr.row.long(), csr.col.long()
     low, high = torch.minimum(row, col), torch.maximum(row, col)
@@ -96,22 +56,8 @@ def _both_directions(csr: CSR, slots: Tensor) -> Tensor:
     return slots.new_zeros(slots.numel()).index_add(0, pair, slots)
 
 
-def assert_permutation_equivariant(
-    diffuse: Callable[[Tensor, Tensor, Tensor], Tensor],
-    x: Tensor,
-    edge_index: Tensor,
-    edge_weight: Tensor,
-    rtol: float = 1e-6,
-) -> None:
-    """Assert that renumbering the nodes renumbers the result, and that the edges' order is free.
-
-    Args:
-        diffuse: maps (x, edge_index, edge_weight) to [..., N, D].
-        x: [..., N, D].
-        edge_index: [2, E].
-        edge_weight: [E].
-        rtol: relative error allowed.
-    """
+def assert_permutation_equivariant(diffuse, x, edge_index, edge_weight, rtol=1e-6):
+    """Renumbering the nodes renumbers the result of `diffuse(x, edge_index, edge_weight)`."""
     generator = torch.Generator().manual_seed(0)
     # Turned by one, since a random order of two is often the one they have.
     order = torch.randperm(x.size(-2), generator=generator).roll(1)
@@ -123,25 +69,14 @@ def assert_permutation_equivariant(
     _assert_relative("a graph and its renumbering", moved, expected, rtol)
 
 
-def assert_heat_laws(
-    diffuse: Callable[[Tensor, float], Tensor], x: Tensor, rtol: float = 1e-5
-) -> None:
-    """Assert the laws of a heat semigroup: t = 0 is the identity, and times add up.
-
-    Layers have times > 0 as parameters: call the function that they call, such as
-    :func:`~jsem_pyg.diffusion.heat_diffusion`.
-
-    Args:
-        diffuse: maps (x, t) to exp(-tL) x, for times t >= 0.
-        x: [..., N, D].
-        rtol: relative error allowed.
-    """
+def assert_heat_laws(diffuse, x, rtol=1e-5):
+    """For `diffuse(x, t)`, t = 0 is the identity, and times add up."""
     _assert_relative("t = 0 and the identity", diffuse(x, 0.0), x, rtol)
     twice = diffuse(diffuse(x, 0.7), 1.6)
     _assert_relative("t = 0.7, then 1.6, and t = 2.3", twice, diffuse(x, 2.3), rtol)
 
 
-def _assert_relative(what: str, actual: Tensor, expected: Tensor, rtol: float) -> None:
+def _assert_relative(what, actual, expected, rtol):
     if actual.shape != expected.shape:
         raise AssertionError(f"{what}: shapes {list(actual.shape)} and {list(expected.shape)}.")
     actual, expected = actual.detach().double(), expected.detach().double()

@@ -2,9 +2,9 @@ import networkx as nx
 import pytest
 import tiny_graphs
 import torch
+from laws import random_graph
 
 from jsem_pyg.curvature import jaccard_overlap
-from jsem_pyg.testing import random_graph
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,39 +1,46 @@
-"""Write report.md: the result of a map, in words and tables."""
+"""Write the pages of a map: report.md, in words and tables, and map.html by `jsem_pyg.report`."""
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch_geometric.data import Data
 
+from .._table_files import as_text
 from ..report.page import score_table, version_table
+from .columns import holds_lists
 from .folder import MapFolder
-from .result import MapResult
-from .scores import Scores
+from .result import MapResult, MapSettings, Scores
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
-_WIDEST = 20  # clusters or classes that a table has columns for
+_ON_MAP = 1_000  # characters of a document that the map holds
+_MOST_CELLS = 50  # of a row
 
 
 def summarize(
-    result: MapResult, title: str, command: Sequence[str], steps: Steps, folder: MapFolder
+    result: MapResult,
+    scores: Scores | None,
+    title: str,
+    command: str,
+    steps: Steps,
+    folder: MapFolder,
 ) -> str:
     """Write the report as Markdown; `command` is what was typed."""
     by_size = np.argsort(-result.sizes, kind="stable").tolist()
     parts = [f"# Clusters of {_plain(title)}", _first_words(result, folder)]
     parts += ["## Clusters", _clusters(result, by_size)]
-    if len(result.levels) > 1:
-        parts += ["## Levels", _levels(result)]
     if result.content.texts is not None:
         parts.append("## Typical documents")
         for cluster in by_size:
             typical = _list(map(_plain, result.typical(cluster, _TYPICAL)))
             parts.append(f"**{cluster}: {_plain(result.names[cluster])}**\n\n{typical}")
-    if result.scores is not None and result.labels is not None:
-        parts += ["## Compared with the labels", _scores(result.scores, result.labels.classes)]
+    if scores is not None and result.labels is not None:
+        parts += ["## Compared with the labels", _scores(scores, result.labels.classes)]
     parts += ["## Notes", _list(map(_plain, steps.notes))]
     parts += ["## To do it again", _settings(result, command, steps.seconds)]
     return "\n\n".join(parts) + "\n"
@@ -74,56 +81,28 @@ def _clusters(result: MapResult, by_size: list[int]) -> str:
     )
 
 
-def _levels(result: MapResult) -> str:
-    rows = [
-        (
-            level.n_clusters,
-            f"`--clusters {level.n_clusters}`",
-            f"{level.persistence:.0%}",
-            _plain(" | ".join(names)),
-        )
-        for level, names in result.levels
-    ]
-    table = _table(("clusters", "option", "share of the scales", "names"), rows)
-    return (
-        "How many clusters there are depends on the scale; these numbers persist over the given "
-        "share of all diffusion times. The first is taken; the option asks for another.\n\n"
-        f"{table}"
-    )
-
-
 def _scores(scores: Scores, classes: list[str]) -> str:
     table = score_table(scores.methods)
     assert table is not None
-    parts = [
-        _table(*table),
-        f"Over the {scores.labelled:,} rows that have a label, one of "
+    return (
+        f"{_table(*table)}\n\nOver the {scores.labelled:,} rows that have a label, one of "
         f"{counted(len(classes), 'class', 'classes')}, which took no part in the clustering. ARI "
         "(adjusted Rand index) and NMI (normalised mutual information) are 1 for the same groups "
         "and about 0 for random ones; accuracy is of each class matched to one cluster. All three "
         "suffer where there are more clusters than classes, or fewer, even if every cluster is "
-        "pure.",
-    ]
-    clusters = scores.table.shape[1]
-    if max(len(classes), clusters) <= _WIDEST:
-        heads = ("rows of the class", *(f"in {cluster}" for cluster in range(clusters)))
-        rows = zip(map(_plain, classes), scores.table, strict=True)
-        parts.append(_table(heads, [(name, *row) for name, row in rows]))
-    return "\n\n".join(parts)
+        "pure."
+    )
 
 
-def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:
-    versions = ", ".join(map(" ".join, version_table().rows))
+def _settings(result: MapResult, command: str, seconds: dict[str, float]) -> str:
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
     clusterer, (points, dimensions) = result.clusterer, result.x.shape
     lines = [
-        f"Points: {points:,} of {dimensions} dimensions; neighbours of each: "
-        f"{clusterer.n_neighbors_}, by {clusterer.metric_}; edges: "
-        f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
-        f"Seconds: {times}.",
-        f"Versions: {versions}.",
+        f"Points: {points:,} of {dimensions} dimensions; edges: "
+        f"{clusterer.edge_index_.shape[1] // 2:,}. Seconds: {times}.",
+        f"Versions: {', '.join(map(' '.join, version_table().rows))}.",
     ]
-    return f"```\n{shlex.join(command)}\n```\n\n{_list(lines)}"
+    return f"```\n{command}\n```\n\n{_list(lines)}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -140,3 +119,58 @@ def _plain(text: str) -> str:
     line = " ".join(text.split())
     line = line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
     return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", line)
+
+
+def draw_map(result: MapResult, scores: Scores | None, settings: MapSettings, path: Path) -> None:
+    """Write the page."""
+    from ..report import report
+
+    data = Data(x=torch.from_numpy(result.x))
+    label_names = None
+    if result.labels is not None:
+        labels = torch.from_numpy(result.labels.codes[result.content.first_row])
+        label_names = [*result.labels.classes, "(no label)"]
+        data.y = torch.where(labels < 0, len(result.labels.classes), labels)
+    names = [
+        [name if name == f"cluster {i}" else f"{i}: {name}" for i, name in enumerate(level)]
+        for level in result.level_names
+    ]
+    report(
+        data,
+        result.clusterer,
+        path,
+        text=_texts(result),
+        counts=result.content.sizes.tolist(),
+        cluster_names=names[0],
+        label_names=label_names,
+        level_names=names[1:],
+        scores=None if scores is None else scores.methods,
+        settings={"command": settings.command, "file": settings.file.name},
+        title=settings.file.name,
+        layout=settings.layout,
+        random_state=settings.seed,
+    )
+
+
+def _texts(result: MapResult) -> list[str]:
+    """Say which rows each point has, and show the beginning of its document, or else its cells."""
+    said = []
+    texts = result.content.texts or _cells(result)
+    for row, size, text in zip(result.content.first_row, result.content.sizes, texts, strict=True):
+        rows = f"row {row}" if size == 1 else f"row {row} and {size - 1} like it"
+        cut = text if len(text) <= _ON_MAP else f"{text[:_ON_MAP]} ..."
+        said.append(f"{rows}: {cut}" if text else rows)
+    return said
+
+
+def _cells(result: MapResult) -> list[str]:
+    """List the cells of each point's row with their columns, except vectors and what is missing."""
+    table = result.file.iloc[result.content.first_row]
+    names = [name for name in table.columns if not holds_lists(table[name])]
+    if not names:
+        return [""] * len(table)
+    rest, names = " ..." if len(names) > _MOST_CELLS else "", names[:_MOST_CELLS]
+    return [
+        ", ".join(f"{name} {cell}" for name, cell in zip(names, row, strict=True) if cell) + rest
+        for row in zip(*(as_text(table[name]) for name in names), strict=True)
+    ]
