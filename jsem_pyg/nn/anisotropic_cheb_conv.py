@@ -48,6 +48,7 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:
+        >>> import torch
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> conv = AnisotropicChebConv(-1, 8, edge_dim=0, t=[1.0, 4.0])
         >>> conv(torch.randn(3, 5), edge_index).shape

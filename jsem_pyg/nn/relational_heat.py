@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from ..diffusion.evolve import evolve
 from ..diffusion.options import HeatOptions
@@ -76,12 +77,18 @@ class RelationalGraph(Prepared):
         t = t.to("cpu", torch.float64)  # a GPU waits once, not for every relation
         for number, types in enumerate(self.types):
             mapped = torch.cat([x_dict[name] @ theta[number] for name in types])
-            times = read_times(t[number], theta.size(-1))
-            operator = self.operators[number]
-            heat = evolve(mapped, operator, times, self.options).squeeze(0)
-            if from_neighbors:
-                heat = heat - operator.apply_laplacian(heat) / operator.scaling.rate
+            # The backward pass diffuses anew, so that no relation keeps its terms until then.
+            heat = checkpoint(self._heat, mapped, number, t, from_neighbors, use_reentrant=False)
             parts = heat.split([len(x_dict[name]) for name in types])
             for name, part in zip(types, parts, strict=True):
                 out[name] = out[name] + part
         return out
+
+    def _heat(self, x: Tensor, number: int, t: Tensor, from_neighbors: bool) -> Tensor:
+        """Diffuse [N, D] along one relation."""
+        times = read_times(t[number], x.size(-1))
+        operator = self.operators[number]
+        heat = evolve(x, operator, times, self.options).squeeze(0)
+        if from_neighbors:
+            heat = heat - operator.apply_laplacian(heat) / operator.scaling.rate
+        return heat
