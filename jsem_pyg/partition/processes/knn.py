@@ -40,7 +40,7 @@ def distributed_knn_graph(
     seed: int = 0,
     group: Any = None,
 ) -> DistributedGraph:
-    """Build the k-nearest-neighbour graph of points of which each process holds a shard.
+    """Build the k-nearest-neighbour graph of points that lie in shards, one in each process.
 
     Each process searches its own points for the neighbours of all points, block by block, and the
     nearest of all shards are kept. The edges are those that
