@@ -242,6 +242,22 @@ def test_unrelated_graphs_keep_no_fewer_edges_than_faq(size, density):
     assert (first * second[partner][:, partner]).sum() >= 0.98 * faq
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_search_goes_on_where_the_first_candidates_are_wrong(seed):
+    """Four blocks without a third of their edges: candidates alone find hardly anybody."""
+    draw = np.random.default_rng(seed)
+    block = np.arange(120) // 30
+    chance = np.where(block[:, None] == block, 0.14, 0.02)
+    once = torch.from_numpy(np.argwhere(np.triu(draw.random((120, 120)) < chance, 1)).T)
+    kept = once[:, torch.from_numpy(draw.random(once.size(1)) < 0.7)]
+    name = torch.from_numpy(draw.permutation(120))
+    source, target = (torch.cat([each, each.flip(0)], 1) for each in (once, name[kept]))
+    plan = match_graphs(
+        Data(edge_index=source, num_nodes=120), Data(edge_index=target, num_nodes=120)
+    )
+    assert (plan.argmax() == name).double().mean() > 0.9
+
+
 def test_what_is_refused():
     edge_index, _ = tiny_graphs.ring(4)
     with pytest.raises(ValueError, match="'source' to have at least one node"):
