@@ -26,7 +26,13 @@ from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
 from .conductance import SigmoidConductance, as_columns
 from .heat_layer import HeatLayer
-from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
+from .node_conductance import (
+    Graph,
+    conduct_by_edges,
+    conduct_by_nodes,
+    make_conductance,
+    sees_nodes,
+)
 from .propagation import is_watched, through_propagate
 from .relation_conductance import RelationConductance, Relations
 
@@ -310,10 +316,10 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             if self.conductance_form != "module":
                 return cast(Tensor, self.conductance(edge_attr))
             if not self.sees_nodes:
-                return conduct_edges(self.conductance, edge_attr)
+                return conduct_by_edges(self.conductance, edge_attr)
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
-            return conduct_edges(self.conductance, edge_attr, x, graph)
+            return conduct_by_nodes(self.conductance, edge_attr, x, graph)
 
     def _uses_triton(self, x: Tensor) -> bool:
         """Return True if Triton's kernels may do all of the work."""
