@@ -13,9 +13,7 @@ from estimators.estimator_cases import (
     of_fitted,
     say,
 )
-from scipy.sparse import csc_array, csr_matrix
 from sklearn.base import clone
-from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -91,21 +89,6 @@ def test_rows_of_zeros_are_joined_to_nobody_under_the_cosine(estimator):
         estimator.fit(np.zeros((NUM_FITTED, DIM)), few_labels(Y))
 
 
-def test_wide_sparse_points_are_reduced_first(estimator):
-    dense = np.random.default_rng(0).poisson(0.3, size=(NUM_FITTED, 40)).astype(float)
-    estimator.set_params(n_components=5)
-    sparse = fitted(estimator, csr_matrix(dense))
-    svd = TruncatedSVD(5, random_state=0).fit(csr_matrix(dense))
-    by_hand = fitted(clone(estimator), svd.transform(csr_matrix(dense)))
-    np.testing.assert_allclose(of_fitted(sparse), of_fitted(by_hand), rtol=1e-12)
-    new = np.random.default_rng(1).poisson(0.3, size=(4, 40)).astype(float)
-    by_svd = say(by_hand, svd.transform(csr_matrix(new)))
-    np.testing.assert_allclose(say(sparse, csc_array(new)), by_svd, rtol=1e-12)
-    assert sparse.n_features_in_ == 40
-    for same in (dense, csr_matrix(dense)):  # either way the same points
-        np.testing.assert_array_equal(say(sparse, same), of_fitted(sparse))
-
-
 def test_arrays_of_users_may_be_changed_later(estimator):
     mine = X.copy()
     fitted(estimator, mine)
@@ -137,7 +120,6 @@ def test_threads_and_autocast_change_nothing(estimator):
         ("scale", "minmax"),
         ("kernel", "nonsense"),
         ("t", -1.0),
-        ("n_components", 0),
     ],
 )
 def test_parameters_that_cannot_be_are_refused_by_name(estimator, name, value):
