@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -98,8 +98,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         num_relations (int, optional): Number :math:`R` of kinds of edges. Every relation gets a
             conductance (:class:`~jsem_pyg.nn.RelationConductance`), by which that of the edge
             features is multiplied; :meth:`relations` prints them.
-        **kwargs (optional): Additional arguments of
-            :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
         - **input:**
@@ -140,15 +138,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         filter: Filter | None = None,
         rate: float = 1.0,
         num_relations: int | None = None,
-        **kwargs: Any,
     ) -> None:
-        is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
-        if not is_sum or kwargs.get("node_dim", -2) != -2:
-            raise ValueError(
-                f"Expected 'aggr' to be 'add' and 'node_dim' to be -2, since the layer is a linear "
-                f"operator on the nodes (got {kwargs})."
-            )
-        super().__init__(**kwargs)
+        super().__init__(aggr="add")
         check_nonnegative_int("edge_dim", edge_dim)
         check_bool("fuse", fuse)
         self.edge_dim = edge_dim
