@@ -227,11 +227,6 @@ class NeighborEstimator(BaseEstimator):
 class NeighborTransformer(TransformerMixin, NeighborEstimator):
     """An estimator that gives each point new columns."""
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit to X and return its new columns: [N, C]."""
-        self.fit(X, y)
-        return self.embedding_.copy()
-
     def transform(self, X: Any) -> np.ndarray:
         """Compute the new columns of points [M, D], placed in the fitted graph one by one."""
         return self._columns(self._evaluate(X))
