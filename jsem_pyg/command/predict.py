@@ -92,7 +92,7 @@ def _of_vectors(
         )
     if len(x) == 0:
         return np.zeros((0, clusterer.n_clusters_))
-    with steps.step("assigning"), limit_threads(None, len(x)):
+    with steps.step("assigning"), limit_threads(len(x)):
         return clusterer.predict_proba(x if scale is None else x / scale)
 
 
@@ -117,7 +117,7 @@ def _of_documents(
             x = embedder.embed(new, advance)
         words = WordFeatures(record["words"]).load_state(record["state of the words"])
         x = words.beside(x, new)
-        with steps.step("assigning"), limit_threads(None, len(x)):
+        with steps.step("assigning"), limit_threads(len(x)):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}
     return np.concatenate([clusterer.probabilities_, found])[[place[text] for text in texts]]

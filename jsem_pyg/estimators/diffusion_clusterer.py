@@ -52,7 +52,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             classifier predicts them from the features alone
             (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. If you know the number, pass it.
-        n_neighbors, metric, scale, kernel, n_jobs: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
@@ -100,7 +100,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         kernel: str | None = "gaussian",
         max_clusters: int = 30,
         random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.max_clusters = max_clusters
@@ -111,7 +110,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             t=t,
             kernel=kernel,
             random_state=random_state,
-            n_jobs=n_jobs,
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:

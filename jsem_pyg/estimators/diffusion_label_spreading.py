@@ -36,7 +36,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     New points are placed as in :class:`DiffusionClusterer`.
 
     Args:
-        n_neighbors, metric, scale, kernel, n_jobs: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.

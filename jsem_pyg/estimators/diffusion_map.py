@@ -33,7 +33,7 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
 
     Args:
         n_components: C, the number of columns of the embedding.
-        n_neighbors, metric, scale, kernel, n_jobs: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: diffusion time, >= 0.
         random_state: of the modes' first guess and of an approximate search.
 
@@ -65,7 +65,6 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         t: float = 1.0,
         kernel: str | None = "gaussian",
         random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         super().__init__(
@@ -75,7 +74,6 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
             t=t,
             kernel=kernel,
             random_state=random_state,
-            n_jobs=n_jobs,
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -44,8 +44,6 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
             unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         random_state: of the triplets and of an approximate search (above 100,000 points).
-        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
-            libraries take beyond.
 
     Attributes:
         embedding_: [N, D] what the fitted points became.

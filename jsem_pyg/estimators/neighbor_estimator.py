@@ -2,11 +2,10 @@
 
 import numbers
 from collections.abc import Callable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
 from typing import Any, Literal
 
-import joblib
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -40,17 +39,10 @@ CHUNK = 1 << 13  # new points at once, each with the probabilities of all its ne
 _FEW = 5_000  # points, for which several threads would only wait for each other
 
 
-@contextmanager
-def limit_threads(n_jobs: int | None, num_points: int) -> Iterator[None]:
-    """Use `n_jobs` threads; for None, one up to 5,000 points, or else the libraries' own number."""
-    if n_jobs is None and num_points > _FEW:
-        yield
-        return
-    # OpenMP keeps a number for each thread of Python; BLAS has one for the whole process, which
-    # changes only for a user who asks for it.
-    only = "openmp" if n_jobs is None else None
-    with threadpool_limits(joblib.effective_n_jobs(n_jobs), only):
-        yield
+def limit_threads(num_points: int) -> AbstractContextManager:
+    """Use one thread for up to 5,000 points, and beyond as many as the libraries take."""
+    # Only OpenMP's, whose number belongs to a thread of Python; BLAS has one for the process.
+    return threadpool_limits(1, "openmp") if num_points <= _FEW else nullcontext()
 
 
 class FittedGraph:
@@ -151,7 +143,6 @@ class NeighborEstimator(BaseEstimator):
         t: float | Literal["auto"] = "auto",
         kernel: str | None = "gaussian",
         random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
@@ -159,7 +150,6 @@ class NeighborEstimator(BaseEstimator):
         self.t = t
         self.kernel = kernel
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _fit_graph(self, X: Any, y: Any = "no_validation") -> Any:
         """Read X and y, build the neighbour graph of X, and return y."""
@@ -215,9 +205,9 @@ class NeighborEstimator(BaseEstimator):
 
     @contextmanager
     def _threads(self, X: Any) -> Iterator[None]:
-        """Allow only the threads that `n_jobs` means for the rows of X, and no autocast."""
+        """Allow no more threads than pay for the rows of X, and no autocast."""
         shape = getattr(X, "shape", None) or (len(X) if isinstance(X, Sized) else 0,)
-        with limit_threads(self.n_jobs, shape[0]), full_precision(torch.device("cpu")):
+        with limit_threads(shape[0]), full_precision(torch.device("cpu")):
             yield
 
     def __sklearn_is_fitted__(self) -> bool:

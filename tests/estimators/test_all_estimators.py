@@ -102,12 +102,10 @@ def test_arrays_of_users_may_be_changed_later(estimator):
     assert np.array_equal(say(estimator, points), known)
 
 
-def test_threads_and_autocast_change_nothing(estimator):
+def test_threads_are_left_alone_and_autocast_changes_nothing(estimator):
     before = torch.get_num_threads()
-    said = say(fitted(clone(estimator).set_params(n_jobs=2)), X_NEW)
+    known = say(fitted(estimator), X_NEW)
     assert torch.get_num_threads() == before
-    np.testing.assert_allclose(say(fitted(estimator.set_params(n_jobs=1)), X_NEW), said, atol=1e-5)
-    known = say(estimator, X_NEW)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert np.array_equal(say(fitted(clone(estimator)), X_NEW), known)
 
