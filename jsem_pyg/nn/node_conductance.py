@@ -8,11 +8,9 @@ from torch.nn import Module
 
 from .._checks import (
     FLOATS,
-    check_between,
     check_edge_index_shape,
     check_finite,
     check_float,
-    check_positive,
     numbers_of,
 )
 from .._precision import normalize_rows
@@ -22,23 +20,19 @@ from ..kernels.edge_dot import edge_dot
 from .conductance import FLOOR, MLPConductance, SigmoidConductance
 
 Graph = GraphRows | Adjacency  # compiled code does not prepare it
-_AGREEMENT_FLOOR = 0.05
+_LEAST_AGREEMENT = 0.05  # no edge closes wholly
 
 
 class AgreementConductance(Module):
     r"""The conductance of an edge is the agreement of the class probabilities of its ends.
 
     .. math::
-        h_{ij} = \epsilon + (1 - \epsilon) \sum_c \hat p_{ic} \, \hat p_{jc}, \qquad
-        \hat p_{ic} = p_{ic}^{\gamma} / \sum_{c'} p_{ic'}^{\gamma}
+        h_{ij} = 0.05 + 0.95 \sum_c \hat p_{ic} \, \hat p_{jc}, \qquad
+        \hat p_{ic} = p_{ic}^2 / \sum_{c'} p_{ic'}^2
 
     The sum is the chance that the classes of both ends are the same, if each is drawn from its
-    sharpened probabilities. It is called with all nodes and the edges between them, so that no pair
-    of rows for every edge is in memory.
-
-    Args:
-        sharpness: :math:`\gamma > 0`; above one, uncertain probabilities count as more certain.
-        floor: :math:`\epsilon` in (0, 1): no edge closes wholly.
+    sharpened probabilities. The module is called with all nodes and the edges between them, so that
+    no pair of rows for every edge is in memory.
 
     Example:
         >>> p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
@@ -46,28 +40,14 @@ class AgreementConductance(Module):
         tensor([0.9771, 0.0729])
     """
 
-    def __init__(self, sharpness: float = 2.0, floor: float = _AGREEMENT_FLOOR) -> None:
-        super().__init__()
-        check_positive("sharpness", sharpness)
-        check_between("floor", floor, 0, 1)
-        self.sharpness = sharpness
-        self.floor = floor
-
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Compute the conductance [E] of edges [2, E] from probabilities [N, C] >= 0."""
         check_float("x", x)
         if x.dim() != 2:
             raise ValueError(f"Expected 'x' to have shape [N, C] (got {list(x.shape)}).")
         check_edge_index_shape(edge_index)
-        tiny = torch.finfo(x.dtype).tiny
-        # By the largest of a row first, so that no power of it under- or overflows; it cancels.
-        relative = x / x.detach().amax(-1, keepdim=True).clamp(min=tiny)
-        # Not of zero, where powers below one have no gradient.
-        sharp = normalize_rows(relative.clamp(min=tiny).pow(self.sharpness))
-        return self.floor + (1 - self.floor) * edge_dot(sharp, sharp, *edge_index)
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}(sharpness={self.sharpness}, floor={self.floor})"
+        sharp = normalize_rows(x.square())
+        return _LEAST_AGREEMENT + (1 - _LEAST_AGREEMENT) * edge_dot(sharp, sharp, *edge_index)
 
 
 def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> Module | None:
