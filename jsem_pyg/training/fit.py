@@ -86,7 +86,7 @@ def fit(
         progress: Show a bar where there is a terminal; self-training is too short for one.
         **options: Of self-training:
 
-            - `times`: diffusion times of the features to choose from, or None for the model's own.
+            - `times`: diffusion times of the features to choose from.
             - `labels`: [N] known classes in [0, C) to begin with, -1 where unknown.
 
             Of signals:

@@ -104,11 +104,6 @@ def interpolate(
         A record with `mean` [N] or [N, S], `deviation` [N], `t`, `amplitude`, `noise`,
         `conductance` [E] and `log_likelihood`.
 
-    Raises:
-        TypeError: If an argument is of the wrong type.
-        ValueError: If fewer than two nodes are observed, or one of them twice, or if values are not
-            finite.
-
     Sources: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equation 5.8;
     Borovitskiy et al., "Matern Gaussian processes on graphs", 2021; Wilson et al., "Efficiently
     sampling functions from Gaussian process posteriors", 2020, for deviations from draws.

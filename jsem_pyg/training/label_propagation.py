@@ -122,11 +122,6 @@ def propagate_labels(
         edges), or None; and `of_types`, the
         probabilities of the nodes of every type, empty for a `Data`.
 
-    Raises:
-        ValueError: If the graph cannot be diffused, if `target` is no node type, if labels are
-            below -1, or if there are fewer than two classes, one that has no label, or none that
-            has two.
-
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
     2002; Zhang and Lee, "Hyperparameter learning for graph based semi-supervised learning
     algorithms", 2006, for labels that are left out to learn the weights of edges.

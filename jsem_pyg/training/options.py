@@ -24,7 +24,7 @@ class SelfTrainingOptions:
     """The options of self-training; see `fit`."""
 
     EPOCHS: ClassVar[int] = 4
-    times: Sequence[float] | None = TIMES
+    times: Sequence[float] = TIMES
     labels: Tensor | None = None
 
 

@@ -59,13 +59,11 @@ def self_train(
     model: DiffusionClassifier,
     graph: TrainingGraph,
     rounds: int = ROUNDS,
-    times: Sequence[float] | None = TIMES,
+    times: Sequence[float] = TIMES,
     labels: Tensor | None = None,
     seed: int = 0,
 ) -> FitResult:
     """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`."""
-    if times is None:
-        times = [model.t.item()]
     check_times(times, check_positive)
     num_classes = _read_num_classes(model, graph, labels, seed)
     if labels is not None:
