@@ -7,6 +7,7 @@ r"""Label propagation along edges whose conductance is learned from labels that 
 """
 
 import copy
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -159,9 +160,10 @@ def propagate_labels(
         model.eval()
         relations = None
         if model.relation is not None:
-            error = model.error_of_relations(is_source)
-            found = model.of_relations().detach()
-            relations = Relations(graph.names, found, error, model.has_edges)
+            known = model.has_edges
+            names = itertools.compress(graph.names, known.tolist())
+            error = model.error_of_relations(is_source)[known]
+            relations = Relations(names, model.of_relations().detach()[known], error)
     with torch.no_grad():
         logits = model(labels[None] >= 0)[0]
         probabilities = keep_known(logits.softmax(-1), labels)
