@@ -118,7 +118,7 @@ class Embedding:
         return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
 
     def progress(self, folder):
-        blocks = folder.glob("*.s*")
+        blocks = folder.glob("*.safetensors")
         return sum(len(load_tree(path, f"block of embeddings {path.stem}")) > 0 for path in blocks)
 
 
