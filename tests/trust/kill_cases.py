@@ -144,7 +144,7 @@ class Map:
         record = folder / "map" / "map.safetensors"
         if record.exists():
             MapFolder(record.parent).read()
-            MapFolder(record.parent).read_clusterer()
+            DiffusionClusterer.load(MapFolder(record.parent).clusterer)
         return 0
 
 
