@@ -1,7 +1,5 @@
 """A PyG transform: the neighbour graph of the points of a `Data`."""
 
-import logging
-
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
@@ -13,15 +11,13 @@ from ..neighbors.points import METRICS
 from ..neighbors.searcher import SearchOptions
 from ._batch import check_data, record_edges
 
-logger = logging.getLogger(__name__)
-
 
 @functional_transform("faiss_knn_graph")
 class FaissKNNGraph(BaseTransform):
     """Creates the weighted k-nearest-neighbour graph of points (`faiss_knn_graph`).
 
     It is PyG's `KNNGraph` with the options of :func:`jsem_pyg.neighbors.knn_graph`. The points are
-    `data.x`, compared by their cosine, or else `data.pos`, compared by their distance. Writes
+    `data.x`, compared by their cosine, or else `data.pos`, compared by their distance. It writes
     `edge_index` [2, E], both directions of every edge, sorted, and `edge_weight` [E]; removes
     `edge_attr`, as it belonged to other edges. In a mini-batch every graph gets a neighbour graph
     of its own. Gradients do not flow back to the points.
@@ -31,8 +27,8 @@ class FaissKNNGraph(BaseTransform):
     Args:
         k: neighbours of each point. In a graph of no more points than that all are joined, and the
             log warns.
-        metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x`,
-            "l2" for `data.pos` unless the kernel is "cosine".
+        metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x` with
+            more than three columns, "l2" for others, unless the kernel is "cosine".
         index, kernel, symmetrize, connect, recall_target, seed, progress: as in
             :func:`jsem_pyg.neighbors.knn_graph`.
 
@@ -68,7 +64,6 @@ class FaissKNNGraph(BaseTransform):
         self.recall_target = recall_target
         self.seed = seed
         self.progress = progress
-        self._has_warned = False
 
     def forward(self, data: Data) -> Data:
         """Write the edges of the neighbour graph into `data`; `__call__` has copied it."""
@@ -78,7 +73,8 @@ class FaissKNNGraph(BaseTransform):
         if points is None:
             raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
         if metric == "auto":
-            metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
+            is_space = name == "pos" or points.shape[-1] <= 3
+            metric = "l2" if is_space and self.kernel != "cosine" else "cosine"
         data.edge_index, data.edge_weight = knn_graph(
             points,
             self.k,
@@ -94,20 +90,7 @@ class FaissKNNGraph(BaseTransform):
         )
         data.edge_attr = None
         record_edges(data, "edge_index", "edge_weight")
-        if self.metric == "auto" and metric == "cosine":
-            self._warn_of_positions(name, points.shape[1])
         return data
-
-    def _warn_of_positions(self, name: str, columns: int) -> None:
-        """Log, once, that points look like positions; the cosine does not compare these."""
-        if columns in (2, 3) and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "data.%s has %d columns and is compared by the cosine, which sees directions only. "
-                "For positions, pass metric='l2'.",
-                name,
-                columns,
-            )
 
     def __repr__(self) -> str:
         return (
