@@ -106,7 +106,7 @@ def test_derivatives_of_another_kind_are_refused():
     def loss(scale):
         return (heat_diffusion(case.x * scale, graph, case.weight) ** 4).sum()
 
-    with pytest.raises(NotImplementedError, match="a first derivative in reverse mode"):
+    with pytest.raises(ValueError, match="JVP"):
         jax.grad(jax.grad(loss))(jnp.float32(1.0))
     with pytest.raises(TypeError, match="forward-mode"):
         jax.jvp(loss, [1.0], [1.0])
