@@ -157,6 +157,6 @@ def test_compiled_code_checks_values_and_needs_a_prepared_graph():
 def test_without_jax_the_error_names_the_extra(monkeypatch):
     for name in [each for each in sys.modules if each.startswith("jsem_pyg.jax")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.setitem(sys.modules, "jax.numpy", None)
     with pytest.raises(ImportError, match=r"needs the package 'jax'.*jsem_pyg\[jax\]"):
         importlib.import_module("jsem_pyg.jax")
