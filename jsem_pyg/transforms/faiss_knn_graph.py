@@ -1,10 +1,12 @@
 """A PyG transform: the neighbour graph of the points of a `Data`."""
 
+from typing import Any
+
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_choice
+from .._checks import check_choice, check_tensor
 from ..neighbors import knn_graph
 from ..neighbors.build import GraphOptions
 from ..neighbors.points import METRICS
@@ -55,15 +57,17 @@ class FaissKNNGraph(BaseTransform):
         check_choice("metric", metric, ("auto", *METRICS))
         GraphOptions(k, "cosine" if metric == "auto" else metric, kernel, symmetrize, connect)
         SearchOptions(index, recall_target, seed, progress)
-        self.k = k
         self.metric = metric
-        self.index = index
-        self.kernel = kernel
-        self.symmetrize = symmetrize
-        self.connect = connect
-        self.recall_target = recall_target
-        self.seed = seed
-        self.progress = progress
+        self.options: dict[str, Any] = {
+            "k": k,
+            "index": index,
+            "kernel": kernel,
+            "symmetrize": symmetrize,
+            "connect": connect,
+            "recall_target": recall_target,
+            "seed": seed,
+            "progress": progress,
+        }
 
     def forward(self, data: Data) -> Data:
         """Write the edges of the neighbour graph into `data`; `__call__` has copied it."""
@@ -73,28 +77,16 @@ class FaissKNNGraph(BaseTransform):
         if points is None:
             raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
         if metric == "auto":
-            is_space = name == "pos" or points.shape[-1] <= 3
-            metric = "l2" if is_space and self.kernel != "cosine" else "cosine"
+            check_tensor(f"data.{name}", points)
+            is_space = name == "pos" or points.shape[1:].numel() <= 3
+            metric = "l2" if is_space and self.options["kernel"] != "cosine" else "cosine"
         data.edge_index, data.edge_weight = knn_graph(
-            points,
-            self.k,
-            metric,
-            self.index,
-            self.kernel,
-            self.symmetrize,
-            self.connect,
-            data.get("batch"),
-            recall_target=self.recall_target,
-            seed=self.seed,
-            progress=self.progress,
+            points, metric=metric, batch=data.get("batch"), **self.options
         )
         data.edge_attr = None
         record_edges(data, "edge_index", "edge_weight")
         return data
 
     def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}(k={self.k}, metric={self.metric!r}, index={self.index!r}, "
-            f"kernel={self.kernel!r}, symmetrize={self.symmetrize!r}, connect={self.connect}, "
-            f"recall_target={self.recall_target})"
-        )
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"FaissKNNGraph(metric={self.metric!r}, {options})"
