@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import logging
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -17,6 +18,8 @@ from ._extras import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
+
+logger = logging.getLogger(__name__)
 
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
@@ -131,7 +134,11 @@ def _read_csv(
         raise ValueError(f"{error}. {fix}") from error
     if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names
         raise ValueError(f"its rows are longer than its header. {fix}")
-    return table.rename(columns=str)
+    table = table.rename(columns=str)
+    if reading.header and all(name.replace(".", "").isdigit() for name in table.columns):
+        listed = ", ".join(map(repr, table.columns))
+        logger.warning("The header is %.200s. If it is a row, pass --header 0.", listed)
+    return table
 
 
 def _guess_delimiter(text: str) -> str:

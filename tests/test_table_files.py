@@ -50,10 +50,13 @@ def test_cells_are_what_pandas_reads():
     assert read_rows(Path("a.csv"), strings=["code"])["code"].tolist() == ["007", "8"]
 
 
-def test_a_first_line_may_be_a_row():
+def test_a_first_line_may_be_a_row(caplog):
     table = read("a.csv", "1,2\n3,4\n", header=0)
     assert list(table.columns) == ["0", "1"]
     assert len(table) == 2
+    assert caplog.text == ""
+    assert len(read("a.csv", "1,2\n3,4\n")) == 1
+    assert "If it is a row, pass --header 0." in caplog.text
 
 
 def test_marks_tell_encodings_and_others_have_to_be_said():

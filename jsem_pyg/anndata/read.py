@@ -89,10 +89,12 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
 
 def read_numbers(name: str, x: Any) -> Any:
     """Return x, sparse or dense, in float64 if it has floats of 64 bits, else in float32."""
-    x = x if issparse(x) else np.ascontiguousarray(x)
-    numbers = x.data if issparse(x) else x
-    check_signal_range(name, tensor_of(name, numbers))
-    return x.astype(np.float64 if numbers.dtype == np.float64 else np.float32, copy=False)
+    x = x if issparse(x) else np.asarray(x)
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"Expected '{name}' to hold real numbers (got {x.dtype}).")
+    x = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
+    check_signal_range(name, tensor_of(name, x.data if issparse(x) else x))
+    return x
 
 
 def check_key(name: str, value: Any) -> None:
