@@ -127,7 +127,7 @@ def test_layers(kind, num_isolated):
 def test_sigmoid(num_edges, num_features, dtype):
     generator = torch.Generator().manual_seed(0)
     attr = 30 * torch.randn(num_edges, num_features, dtype=dtype, generator=generator).to(DEVICE)
-    layer = SigmoidConductance(num_features, floor=1e-3, rate=0.7).to(DEVICE, dtype)
+    layer = SigmoidConductance(num_features, rate=0.7).to(DEVICE, dtype)
     with torch.no_grad():
         layer.slope.copy_(torch.linspace(-1, 2, num_features))
         layer.threshold.copy_(torch.linspace(0.5, 1, num_features))
