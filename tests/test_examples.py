@@ -367,12 +367,6 @@ RUNS = [
         slow=True,
     ),
     Run(
-        "benchmarks/shards",
-        "--points 300 --features 8 --processes 1 --index flat",
-        lambda table: [table["the same"], table["halo / rows"] == 0],
-        says="| cells | flat | 1 |",
-    ),
-    Run(
         "benchmarks/poisoned_edges",
         "--quick --seeds 1",
         lambda runs: [
