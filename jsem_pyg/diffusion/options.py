@@ -21,7 +21,7 @@ class Domain(NamedTuple):
 
 DOMAINS = {
     "graph": Domain(NORMALIZATIONS, CHEBYSHEV),
-    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS, CHEBYSHEV),
+    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS, FACTORED),
     "complex": Domain(HODGE_NORMALIZATIONS, FACTORED),
 }
 
