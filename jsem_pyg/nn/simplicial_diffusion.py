@@ -29,8 +29,7 @@ class SimplicialDiffusion(HeatLayer):
     Simplicial Attention Neural Networks" <https://arxiv.org/abs/2309.02138>`_). With the boundaries
     of edges and triangles, a flow has three parts that are orthogonal, its Hodge decomposition:
     differences of a potential of the nodes (gradient), which decay by L_down; flows around filled
-    triangles (curl), which decay by
-    L_up; and what flows around the holes (harmonic), which stays.
+    triangles (curl), which decay by L_up; and what flows around the holes (harmonic), which stays.
 
     Flipping a column of :obj:`edge_index` and the sign of its flow flips the sign of the result;
     so do odd activations and linear maps without a bias, with which this layer may be stacked.

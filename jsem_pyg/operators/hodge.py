@@ -55,15 +55,11 @@ def hodge_operator(
     if dtype is not None:
         check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     given = edge_weight if triangle_weight is None else triangle_weight
-    like = (
-        structure.edges.new_ones((), dtype=dtype or torch.get_default_dtype())
-        if given is None
-        else given
-    )
+    kind = given.dtype if given is not None else dtype or torch.get_default_dtype()
     if edge_weight is None:
-        edge_weight = like.new_ones(structure.num_edges)
+        edge_weight = structure.edges.new_ones(structure.num_edges, dtype=kind)
     if triangle_weight is None:
-        triangle_weight = like.new_ones(structure.num_triangles)
+        triangle_weight = structure.edges.new_ones(structure.num_triangles, dtype=kind)
     check_vector("edge_weight", edge_weight, structure.num_edges, "edge of 'structure'")
     check_vector("triangle_weight", triangle_weight, structure.num_triangles, "triangle")
     if part == "down":

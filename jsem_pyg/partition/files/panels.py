@@ -113,7 +113,7 @@ def _read(path: Path, out: Array, first: int = 0) -> None:
     """Read rows from `first` on into `out`, whose rows are whole rows of the file."""
     with path.open("rb") as file:
         file.seek(first * out.shape[1] * out.itemsize)
-        found = file.readinto(out.data)  # type: ignore[attr-defined]
+        found = file.readinto(out.data)
     if found != out.nbytes:
         raise ValueError(
             f"Expected '{path}' to have {len(out)} rows from row {first} on, as the run that is "
