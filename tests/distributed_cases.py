@@ -8,7 +8,6 @@ import pytest
 import torch
 from laws import random_graph
 from layer_cases import Similarity
-from shard_cases import build_shards, refuse_shards
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
@@ -279,9 +278,6 @@ def run(rank, size, folder):
         "data parallel": train_data_parallel(distribute_random(4)),
         "read": read_rows(rank, folder),
         "columns": diffuse_columns(),
-        "shards": build_shards(4),
-        "shards of pairs": build_shards(2, halves[rank // 2]),
-        "refused shards": refuse_shards(rank),
         "fit": fit_with_a_break(f"{folder}/run.safetensors"),
         "fit of pairs": fit_of_pair(rank // 2, halves[rank // 2]),
         "error": lose(3, rank),
