@@ -277,6 +277,7 @@ def test_the_best_of_several_starts_is_kept():
         ({"labels": torch.zeros(129, dtype=torch.int64)}, "'labels' to have"),
         ({"folds": 1}, "'folds' to be at least 2"),
         ({"conductance": nn.Identity()}, "'data' to have 'edge_attr'"),
+        ({"conductance": "relu"}, "'conductance' to be 'sigmoid', 'mlp'"),
         ({"t": [1.0, -1.0]}, "'t' to be"),
     ],
 )
