@@ -619,11 +619,6 @@ def test_the_benchmark_of_shapes(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(benchmark.main(options), rows)
 
 
-@pytest.fixture
-def semi_supervised(monkeypatch):
-    return load("semi_supervised", monkeypatch)
-
-
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)

@@ -34,13 +34,6 @@ class NegatedGate(Gate):
         return super().forward(-edge_attr)
 
 
-class NodeGate(nn.Module):
-    """Edges between different signs of the first channel are closed."""
-
-    def forward(self, edge_attr, x_i, x_j):
-        return torch.where(x_i[:, 0] * x_j[:, 0] < 0, CLOSED, OPEN)
-
-
 def gated():
     return AnisotropicDiffusion(conductance=Gate(), t=2.0, tol=1e-8)
 
@@ -70,11 +63,6 @@ class Chain(nn.Module):
         for layer in self.layers:
             x = layer(x, edge_index, edge_weight, edge_attr)
         return x
-
-
-class Dropping(Chain):
-    def forward(self, x, edge_index, edge_weight, edge_attr):
-        return super().forward(x, edge_index[:, :0], edge_weight[:0], edge_attr[:0])
 
 
 def ring_and_chords():
