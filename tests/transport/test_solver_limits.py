@@ -86,11 +86,10 @@ def test_it_says_when_it_has_not_converged_and_what_to_change(caplog):
     assert "raise 'max_iter' (1) or 'epsilon' (0.1)." in caplog.text
 
 
-@pytest.mark.parametrize("epsilon", [1e-3])
-def test_cold_plans_still_have_their_rows(epsilon):
+def test_cold_plans_still_have_their_rows():
     """An absolute temperature is reached whatever happens; the plan must stay one."""
     first, second = points(30, 4, 0, torch.float32), points(25, 3, 1, torch.float32)
-    plan = align(first, second, starts=["axes"], epsilon=epsilon, absolute=True)
+    plan = align(first, second, starts=["axes"], epsilon=1e-3, absolute=True)
     rows, columns = plan.marginals()
     torch.testing.assert_close(rows, torch.full((30,), 1 / 30).double(), rtol=1e-3, atol=0)
     assert plan.converged == (float((columns - 1 / 25).abs().sum()) < 1e-2)
