@@ -503,12 +503,8 @@ def test_an_example_with_small_settings(case, tmp_path, small_data, monkeypatch)
         pd.testing.assert_frame_equal(again, first, check_dtype=False)
 
 
-@pytest.fixture
-def learn_diffusion(monkeypatch):
-    return load("learn_diffusion", monkeypatch)
-
-
-def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeypatch, capsys):
+def test_the_main_job_on_its_embedded_default(tmp_path, monkeypatch, capsys):
+    learn_diffusion = load("learn_diffusion", monkeypatch)
     monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 100)
     table = learn_diffusion.main(["--epochs=3", "--seeds=2", f"--output={tmp_path}"])
     raw, isotropic, opened, learned = ari = table["ari_mean"]
@@ -775,16 +771,9 @@ def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     assert "noise: 0." in capsys.readouterr().out
 
 
-@pytest.fixture
-def surfaces(monkeypatch):
-    return load("surfaces", monkeypatch)
-
-
-SMALL_SURFACES = ["--meshes", "5", "--epochs", "1", "--probes", "16"]
-
-
-def test_heat_on_surfaces(surfaces):
-    table = surfaces.main(["--vertices", "150", *SMALL_SURFACES]).set_index("what")["value"]
+def test_heat_on_surfaces(monkeypatch):
+    options = ["--vertices", "150", "--meshes", "5", "--epochs", "1", "--probes", "16"]
+    table = load("surfaces", monkeypatch).main(options).set_index("what")["value"]
     assert table["distance, beside potpourri3d"] < 1e-3
     assert table["distance, beside the great circle"] < 0.05
     assert table["signature, 16 probes, beside its exact columns"] < 0.6  # sqrt(2 / 16) = 0.35
