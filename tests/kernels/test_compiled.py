@@ -3,17 +3,16 @@
 import importlib.util
 import logging
 import os
-import resource
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from trust.disk_cases import file_size_limit
 
 from jsem_pyg.kernels import compiled
 
@@ -74,16 +73,6 @@ def call(kernel):
     return sum(kernel.stats.cache_hits.values())
 
 
-@contextmanager
-def full_disk(size):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_what_was_compiled_is_kept(module, said):
     assert call(module.load()) == 0
     assert call(module.load()) == 1
@@ -102,7 +91,7 @@ def test_no_folder_to_write_to(module, said):
 
 @pytest.mark.parametrize("size", [0, 1000])  # too full for the index, and for what is compiled
 def test_a_full_disk(module, said, size):
-    with full_disk(size):
+    with file_size_limit(size):
         assert call(module.load()) == 0
     (message,) = said()
     assert "cannot be written (OSError" in message
