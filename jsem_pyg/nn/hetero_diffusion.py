@@ -9,6 +9,7 @@ from torch import Tensor
 from .._checks import check_instance
 from ..graph.prepare import GraphReader
 from ..graph.relations import EdgeType, HeteroGraph, Metadata, check_dictionaries, merge_reverse
+from ..kernels.torch_func import eager
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .relation_conductance import Relations
 
@@ -63,6 +64,7 @@ class HeteroDiffusion(torch.nn.Module):
         self.diffusion = AnisotropicDiffusion(0, t, num_relations=len(self.names), **kwargs)
         self._reader = GraphReader()
 
+    @eager
     def forward(
         self,
         x_dict: Mapping[str, Tensor],

@@ -28,6 +28,7 @@ from ..graph.relations import (
     refuse_self_loops,
 )
 from ..kernels.torch_func import eager
+from .anisotropic_diffusion import single_node_set
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import read_metadata
 from .relational_heat import RelationalGraph
@@ -196,6 +197,7 @@ class RelationalChebConv(torch.nn.Module):
         also come third.
         """
         if not self._has_types:
+            x = single_node_set(x)
             check_signal(x)
             check_type_of_layer("x", x, self.lin)
             given = edge_index, edge_type, edge_weight

@@ -149,7 +149,7 @@ def test_sigmoid(num_edges, num_features, dtype):
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (1, 70)])
 def test_coefficients(shape, degree, dtype):
     raw = torch.linspace(-3, 2, math.prod(shape), dtype=dtype, device=DEVICE).view(shape)
-    start = torch.logspace(-9, 1, math.prod(shape), dtype=dtype, device=DEVICE).view(shape)
+    start = torch.logspace(-9, 3, math.prod(shape), dtype=dtype, device=DEVICE).view(shape)
     leaves = [raw.clone().requires_grad_() for _ in range(2)]
     t = start.double() * (0.2 * leaves[0].double()).exp()
     wanted = heat_coefficients(t, degree)

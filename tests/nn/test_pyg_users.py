@@ -13,7 +13,7 @@ from torch_geometric.nn import HeteroConv, to_hetero
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, RelationalChebConv
 
 
 def test_other_features_are_refused_by_name():
@@ -202,5 +202,7 @@ def test_bipartite_edges_are_refused_clearly():
     data["author", "writes", "paper"].edge_index = graph.edge_index
     data["paper", "rev_writes", "author"].edge_index = graph.edge_index
     model = to_hetero(Net(), data.metadata())
-    with pytest.raises(ValueError, match="'x' to belong to one set of nodes"):
-        model(data.x_dict, data.edge_index_dict)
+    relational = HeteroConv({kind: RelationalChebConv(-1, 4, 1) for kind in data.edge_types})
+    for bipartite in (model, relational):
+        with pytest.raises(ValueError, match="'x' to belong to one set of nodes"):
+            bipartite(data.x_dict, data.edge_index_dict)
