@@ -12,7 +12,6 @@ from torch_geometric.data import Data
 from .._checks import check_bool, check_nonnegative_int, check_positive_int
 from .._progress import open_bar
 from ..nn import DiffusionClassifier
-from ..nn.diffusion_classifier import restored
 from ..nn.diffusion_time import DiffusionTime
 from .begin import begin_run
 from .history import EpochRow, FitResult
@@ -153,8 +152,7 @@ def fit(
                 "Expected 'sampler' to be left out for self-training, which draws no triplets (got "
                 f"{sampler!r}). To fix this, pass the classes that are known as 'labels'."
             )
-        with restored(model):
-            return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
+        return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
 
     def train() -> FitResult:
         run = begin_run(model, graph, loss, sampler, seed, chosen)
