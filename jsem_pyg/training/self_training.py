@@ -91,8 +91,7 @@ def self_train(
         history.append(EpochRow(epoch, loss, val_loss, chosen, time.perf_counter() - began))
     with torch.no_grad():  # one call in training, which keeps the centre and the class means
         model.train()(graph.x, structure, graph.edge_weight)
-    best = min(history, key=lambda row: row.val_loss).epoch
-    return FitResult(model.eval(), history, best, stopped_early=False)
+    return FitResult(model.eval(), history)
 
 
 def _read_num_classes(
