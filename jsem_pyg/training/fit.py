@@ -1,8 +1,6 @@
 """Train a model: by triplets or on signals in a loop over epochs, or by self-training."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -169,7 +167,8 @@ def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: boo
     """Train a run until its last epoch, or until it stops."""
     model, device = run.model, run.graph.x.device
     validation, stop = run.batches.draw(Purpose.VALIDATION), False
-    with _epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
+    is_shown, done = progress and run.is_first, len(run.history)
+    with open_bar(is_shown, desc="epoch", total=epochs, initial=done, leave=True) as bar:
         model.train()
         while len(run.history) < epochs and not stop and not run.is_stale(options.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
@@ -194,26 +193,10 @@ def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: boo
             stop = run.call(options.callbacks)
             if epoch % options.checkpoint_every == 0:
                 run.save()
-            show(row)
+            numbers = {"loss": row.loss} if t is None else {"loss": row.loss, "t": t}
+            bar.set_postfix(numbers, refresh=False)
+            bar.update()
     return run.finish(epochs)
-
-
-@contextmanager
-def _epoch_bar(epochs: int, done: int, shown: bool) -> Iterator[Callable[[EpochRow], None]]:
-    """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
-
-    Nothing is shown in a log file, or in a notebook without ipywidgets.
-    """
-    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True}
-    with open_bar(shown, total=epochs, initial=done, **options) as bar:
-
-        def show(row: EpochRow) -> None:
-            time = "" if row.t is None else f"  t {row.t:.2f}"
-            text = f"loss {row.loss:.4f}{time}  {row.seconds:.3f} s/epoch"
-            bar.set_postfix_str(text, refresh=False)
-            bar.update(row.epoch - bar.n)
-
-        yield show
 
 
 def _mean_time(model: nn.Module) -> float | None:
