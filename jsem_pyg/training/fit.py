@@ -13,7 +13,13 @@ from ..nn import DiffusionClassifier
 from ..nn.diffusion_time import DiffusionTime
 from .begin import begin_run
 from .history import EpochRow, FitResult
-from .options import LoopOptions, SelfTrainingOptions, SignalOptions, read_options
+from .options import (
+    LoopOptions,
+    SelfTrainingOptions,
+    SignalOptions,
+    TripletOptions,
+    read_options,
+)
 from .run import Run
 from .seeds import Purpose, seeded_rng
 from .self_training import self_train
@@ -54,10 +60,6 @@ def fit(
     All randomness follows from `seed` and the number of the epoch: a run that was killed and
     resumed ends with the same weights as one that was not, bit for bit on a CPU.
 
-    Sketching: a diffusion commutes with a projection of the channels, :math:`e^{-tL} (X R) =
-    (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a fixed Gaussian `R`: only distances are
-    approximate (Johnson and Lindenstrauss, 1984). The trained model then takes all channels.
-
     Several processes that share a graph (:func:`~jsem_pyg.partition.distribute`) train one model by
     triplets, step by step as one process would; the first one writes the checkpoint.
 
@@ -97,8 +99,10 @@ def fit(
 
             - `batch_size`: number of triplets an epoch, 4096.
             - `margin`: margin of the "triplet" loss, a distance on the unit sphere, 0.5.
-            - `sketch_dim`: number of channels to train on, less than D; all if omitted. Needs an
-              `AnisotropicDiffusion` that treats all channels alike.
+            - `sketch_dim`: train on :math:`X R`, with a fixed Gaussian R of fewer columns than D.
+              The operator stays exact, :math:`e^{-tL} (X R) = (e^{-tL} X) R`, and distances are
+              approximate (Johnson and Lindenstrauss, 1984). Needs an `AnisotropicDiffusion` that
+              treats all channels alike.
 
             Of both:
 
@@ -141,15 +145,15 @@ def fit(
     if epochs is not None:
         check_positive_int("epochs", epochs)
     chosen = read_options(model, loss, options)
+    if sampler != "graph" and not isinstance(chosen, TripletOptions):
+        raise ValueError(
+            f"Expected 'sampler' to be left out unless triplets are drawn (got {sampler!r}). To "
+            "fix this, pass classes that are known to a DiffusionClassifier as 'labels'."
+        )
     epochs = epochs or chosen.EPOCHS
     graph = prepare_graph(data, device)
     if isinstance(chosen, SelfTrainingOptions):
         assert isinstance(model, DiffusionClassifier)
-        if sampler != "graph":
-            raise ValueError(
-                "Expected 'sampler' to be left out for self-training, which draws no triplets (got "
-                f"{sampler!r}). To fix this, pass the classes that are known as 'labels'."
-            )
         return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
 
     def train() -> FitResult:
