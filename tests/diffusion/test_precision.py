@@ -98,7 +98,7 @@ def test_flows_keep_the_tolerance():
         times = 200.0 / factor, 300.0 * factor
         narrow = simplicial_diffusion(x, edge_index, None, given, None, *times)
         unit = given.double() / factor
-        wide = simplicial_diffusion(x.double(), edge_index, None, unit, None, 200.0, 300.0, **how)
+        wide = simplicial_diffusion(x.double(), edge_index, None, unit, None, 200.0, 300.0)
         assert distance(narrow, wide, x.norm()) < 2e-6
 
 
