@@ -8,6 +8,7 @@ import pytest
 import torch
 from laws import random_graph
 from layer_cases import Similarity
+from processes import join
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
@@ -255,21 +256,9 @@ def run_cases(size, dtype, names, group=None):
     return found
 
 
-def start(rank, size, folder, seconds=60):
-    """Join the others."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/meeting",
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=seconds),  # a process whose partner died ends, too
-    )
-
-
 def run(rank, size, folder):
     """All cases among four processes in float32; pairs share the graphs in float64."""
-    start(rank, size, folder)
+    join(rank, size, folder)
     halves = [torch.distributed.new_group([0, 1]), torch.distributed.new_group([2, 3])]
     found = {
         4: run_cases(4, torch.float32, GRAPHS),

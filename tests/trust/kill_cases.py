@@ -118,7 +118,7 @@ class Embedding:
         return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
 
     def progress(self, folder):
-        blocks = folder.glob("*.s*")
+        blocks = folder.glob("*.safetensors")
         return sum(len(load_tree(path, f"block of embeddings {path.stem}")) > 0 for path in blocks)
 
 
@@ -144,7 +144,7 @@ class Map:
         record = folder / "map" / "map.safetensors"
         if record.exists():
             MapFolder(record.parent).read()
-            MapFolder(record.parent).read_clusterer()
+            DiffusionClusterer.load(MapFolder(record.parent).clusterer)
         return 0
 
 

@@ -19,19 +19,13 @@ from distributed_cases import (
     run,
     train_classifier,
 )
-from processes import run_together
+from processes import needs_gloo, run_together
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.training import fit
 
-pytestmark = [
-    pytest.mark.ci,
-    pytest.mark.skipif(
-        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-        reason="this build of torch has no gloo",
-    ),
-]
+pytestmark = [pytest.mark.ci, needs_gloo]
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
