@@ -109,7 +109,8 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
     write_whole(
         folder.clusters, as_csv(assignments(content, clusterer.probabilities_, names[0], table))
     )
-    report = summarize(result, scores, settings.file.name, settings.command, steps, folder)
+    is_drawn = settings.layout != "none"
+    report = summarize(result, scores, settings.file.name, settings.command, steps, is_drawn)
     write_whole(folder.report, report.encode())
     is_text = content.vectors is None
     folder.finish(
