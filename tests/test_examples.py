@@ -181,12 +181,6 @@ BENCHMARKS = [
         slow=True,
     ),
     Run(
-        "shards",
-        "--points 300 --features 8 --processes 1 --index flat",
-        lambda table: table["the same"],
-        says="| cells | flat | 1 |",
-    ),
-    Run(
         "poisoned_edges",
         "--quick --seeds 1",
         lambda runs: runs["accuracy: heat, conductance"] > runs["accuracy: GCN"],

@@ -81,7 +81,7 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
         x = words.fit(documents).beside(embedded, documents).numpy()
     else:
         x = content.vectors if scale is None else content.vectors / scale
-    with limit_threads(None, len(x)):
+    with limit_threads(len(x)):
         clusterer = _fitted(x, choice.kind, settings, steps)
         clusterer.save(folder.clusterer)
         with steps.step("naming"):

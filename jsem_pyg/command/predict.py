@@ -43,7 +43,7 @@ def assign(
         x = content.vectors if record["scale"] is None else content.vectors / record["scale"]
     p = np.zeros((0, clusterer.n_clusters_))
     if len(x) > 0:
-        with steps.step("assigning"), limit_threads(None, len(x)):
+        with steps.step("assigning"), limit_threads(len(x)):
             p = clusterer.predict_proba(x)
     return assignments(content, p, record["names"], table)
 

@@ -63,12 +63,16 @@ class FactoredOperator(AdjointOperator):
         multiply = _by_messages if by_messages else _by_csr
         self._b, self._b_t = (multiply(each, root.dtype) for each in b)
 
-    def product(self, x: Tensor) -> tuple[Tensor, Halfway]:
-        """Apply S by two products."""
+    def gather(self, x: Tensor) -> Halfway:
+        """Multiply by B^T, and by B."""
         root, share = (each.unsqueeze(-1) for each in self.values)
         u = self._b_t(root * x)
-        v = self._b(share * u)
-        return torch.addcmul(self.alpha * x, root, v, value=self.beta), Halfway(u, v)
+        return Halfway(u, self._b(share * u))
+
+    def product(self, x: Tensor, gathered: Halfway) -> Tensor:
+        """Return S x."""
+        root = self.values[0].unsqueeze(-1)
+        return torch.addcmul(self.alpha * x, root, gathered.v, value=self.beta)
 
     def add_gradient(
         self,

@@ -51,6 +51,7 @@ def test_of_other_points_than_a_clusterer_was_fitted_to():
     assert torch.equal(graph.x, x / torch.from_numpy(clusterer.scale_).float())
     assert torch.equal(graph.x, torch.from_numpy(clusterer.points_))
     read_findings(Data(x=x.half().float()), DiffusionClusterer(3).fit(x.half().numpy()))
+    read_findings(Data(x=x.half()), clusterer)  # the same but for the digits that it lacks
     for other in (x[1:], x.flip(0), x + x.std(0), x[:, 1:]):
         with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
             read_findings(Data(x=other), clusterer)
