@@ -112,13 +112,6 @@ def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = 
         )
 
 
-def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Mask of values that differ from the other direction by more than rounding to `dtype`."""
-    largest = forward.abs().max() if forward.numel() else 0
-    rounding = _SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
-    return (forward - backward).abs() > _SYMMETRY_RTOL * forward.abs() + rounding * largest
-
-
 def check_symmetric(
     name: str, forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None
 ) -> None:
@@ -126,7 +119,9 @@ def check_symmetric(
     forward, backward = numbers_of(forward), numbers_of(backward)
     if torch.equal(forward, backward):
         return
-    differs = uneven(forward, backward, dtype)
+    largest = forward.abs().max()
+    rounding = _SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
+    differs = (forward - backward).abs() > _SYMMETRY_RTOL * forward.abs() + rounding * largest
     if bool(differs.any()):
         difference = float((forward - backward).abs().max())
         raise ValueError(
