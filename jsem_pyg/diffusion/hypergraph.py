@@ -19,7 +19,8 @@ from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..operators import hypergraph_operator
-from .evolve import SpectralFilter, evolve
+from .evolve import evolve
+from .filters import Filter
 from .options import HeatOptions
 from .precision import choose_dtype
 from .times import Times
@@ -52,7 +53,7 @@ def hypergraph_heat(
     x: Tensor,
     structure: HypergraphStructure,
     hyperedge_weight: Tensor | None,
-    times: Times | SpectralFilter,
+    times: Times | Filter,
     options: HeatOptions,
     by_kernel: bool | None = None,
 ) -> Tensor:

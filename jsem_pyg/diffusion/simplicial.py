@@ -10,7 +10,7 @@ from .._precision import compute_dtype, full_precision
 from ..graph import SimplicialStructure
 from ..graph.prepare import GraphReader
 from ..operators import hodge_operator
-from .evolve import SpectralFilter, evolve
+from .evolve import SpectralFunction, evolve
 from .options import HeatOptions
 from .precision import choose_dtype
 from .times import Times
@@ -70,14 +70,14 @@ def _check_edge_weight(edge_weight: Tensor) -> None:
 def simplicial_heat(
     x: Tensor,
     weighted: WeightedComplex,
-    times: Times | SpectralFilter,
-    t_up: Times | SpectralFilter,
+    times: SpectralFunction,
+    t_up: SpectralFunction,
     options: HeatOptions,
 ) -> Tensor:
     """Diffuse or filter [..., E, D] on edges -> [..., S, E, D]."""
     structure, edge_weight, triangle_weight = weighted
 
-    def heat(part: str, t: Times | SpectralFilter) -> Tensor:
+    def heat(part: str, t: SpectralFunction) -> Tensor:
         given = structure, part, edge_weight, triangle_weight, options.backend
         operator = hodge_operator(*given, compute_dtype(x))
         precise = choose_dtype(x.dtype, x.device, t.reach(operator.scaling.rate), options.tol)
@@ -90,9 +90,7 @@ def simplicial_heat(
         out = heat("down", times)
         if structure.num_triangles:
             # The product of both parts of the Laplacian is zero: so is that of what they change.
-            kept = flow.unsqueeze(-3)
-            if not isinstance(times, Times):
-                kept = times.at_zero().to(flow).reshape(-1, 1, 1) * kept
+            kept = times.at_zero().to(flow).reshape(-1, 1, 1) * flow.unsqueeze(-3)
             out = out + heat("up", t_up) - kept
         else:
             up = [t_up.value] if isinstance(t_up, Times) else []

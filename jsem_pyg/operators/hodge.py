@@ -24,7 +24,7 @@ from torch import Tensor
 from .._checks import check_choice, check_instance, check_vector, numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
-from .factored import FACTORED, factored_operator
+from .factored import FACTORED, FactoredOperator
 from .heat_operator import HeatOperator, Scaling
 
 
@@ -73,7 +73,7 @@ def hodge_operator(
     rate = _rate(b, root, share)
     dtype = root.dtype if dtype is None else dtype
     factors = root.to(dtype), (share / rate).to(dtype)
-    matrix = factored_operator((b, b_t), *factors, 1, -1, backend)
+    matrix = FactoredOperator((b, b_t), *factors, 1, -1, backend)
     return HeatOperator(matrix, Scaling(rate), dtype)
 
 

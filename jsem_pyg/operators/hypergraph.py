@@ -18,7 +18,7 @@ from torch import Tensor
 from .._checks import check_choice, check_instance, numbers_of
 from ..graph import HypergraphStructure
 from ..kernels.chebyshev import Operator
-from .factored import factored_operator
+from .factored import FactoredOperator
 from .heat_operator import HeatOperator, Scaling
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
@@ -74,7 +74,7 @@ def hypergraph_operator(
     if dense:
         matrix = _DenseOperator(structure, inverse_root, share)
     else:
-        matrix = factored_operator(structure.incidence, inverse_root, share, -1, 2, backend)
+        matrix = FactoredOperator(structure.incidence, inverse_root, share, -1, 2, backend)
     return HeatOperator(matrix, scaling, dtype)
 
 

@@ -23,9 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .operator import Gradients, RequiredGradients
-from .recurrence import project
-from .series import SeriesOperator
+from .series import Gradients, SeriesOperator
 
 
 class AdjointOperator(SeriesOperator):
@@ -78,13 +76,18 @@ class AdjointOperator(SeriesOperator):
         return out, terms if keep else terms.new_empty(0)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        grad: Tensor,
+        needs_values: bool,
+        needs_coefficients: bool,
     ) -> Gradients:
         """Differentiate the series, by its transpose, which is the operator itself."""
         last, num_channels = len(coefficients) - 1, coefficients.size(2)
-        needs_terms = required.values or required.coefficients
-        totals = tuple(torch.zeros_like(each) for each in self.values) if required.values else None
-        grad_c = torch.zeros_like(coefficients) if required.coefficients else None
+        needs_terms = needs_values or needs_coefficients
+        totals = tuple(torch.zeros_like(each) for each in self.values) if needs_values else None
+        grad_c = torch.zeros_like(coefficients) if needs_coefficients else None
         term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)
         b, b_after = grad.new_zeros(2, *grad.shape[1:])
         _add_scales(b, coefficients[last], grad)
@@ -108,10 +111,17 @@ class AdjointOperator(SeriesOperator):
                 term, before = before, t_out
         if grad_c is not None:
             grad_c[0] = project(grad, before if last else term, num_channels)
-        return Gradients(b, totals, grad_c)
+        return b, totals, grad_c
 
 
 def _add_scales(b: Tensor, coefficient: Tensor, grad: Tensor) -> None:
     """Add c_k G to B, summed over the scales, in place."""
     for weight, grad_of_scale in zip(coefficient, grad, strict=True):
         b.addcmul_(weight, grad_of_scale)
+
+
+def project(grad: Tensor, term: Tensor, num_channels: int) -> Tensor:
+    """Compute <G, T_k> [S, C]: summed over the rows, and over the columns where C is 1."""
+    if num_channels == 1:
+        return torch.linalg.vecdot(grad, term.unsqueeze(0)).sum(1, keepdim=True)
+    return (grad * term).sum(1)
