@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .tensors import (
     check_dense,
+    check_finite,
     check_integers,
     check_tensor,
     check_vector,
@@ -94,6 +95,15 @@ def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight
     """Raise unless `edge_weight` holds [num_edges] weights in the supported range."""
     check_edge_vector(name, edge_weight, num_edges)
     check_weight_range(name, edge_weight)
+
+
+def check_conductance(name: str, value: Any, num_edges: int) -> None:
+    """Raise unless `value` holds [num_edges] conductances in [0, 1]."""
+    check_edge_vector(name, value, num_edges)
+    check_finite(name, value)
+    low, high = (float(value.min()), float(value.max())) if num_edges else (0, 0)
+    if low < 0 or high > 1:
+        raise ValueError(f"Expected '{name}' to lie in [0, 1] (got values from {low} to {high}).")
 
 
 def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = None) -> None:
