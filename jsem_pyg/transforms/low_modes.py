@@ -47,7 +47,7 @@ class AddLowModes(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Add the modes to `data`; `__call__` has copied it."""
-        check_single(data, "data", "transform its graphs one by one")
+        check_single(data)
         edge_index, weight, size = data.edge_index, data.get("edge_weight"), data.num_nodes or 0
         modes = edge_index.new_zeros(size, self.k, dtype=torch.get_default_dtype())
         count = min(self.k + 1, size)
