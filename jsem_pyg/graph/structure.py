@@ -28,7 +28,7 @@ from ..kernels.edges import sort_edges
 from ..kernels.ordering import scipy_indices
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import lasting
-from .adjacency import read_adjacency
+from .adjacency import Adjacency, read_adjacency
 from .rows import GraphRows
 
 
@@ -65,10 +65,12 @@ class GraphStructure(GraphRows):
         GraphStructure(num_nodes=4, num_edges=4)
     """
 
-    @lasting
     def __init__(self, edge_index: Any, num_nodes: int) -> None:
         check_nonnegative_int("num_nodes", num_nodes)
-        num_nodes, adjacency = int(num_nodes), read_adjacency(edge_index, num_nodes)
+        self._build(read_adjacency(edge_index, num_nodes), int(num_nodes))
+
+    @lasting
+    def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
         check_unbatched("edge_index", adjacency.row)
         row, col = numbers_of(adjacency.row), numbers_of(adjacency.col)
         found = sort_edges(row, col, num_nodes)
