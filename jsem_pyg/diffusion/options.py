@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from .._checks import check_choice, check_nonnegative, check_positive
 from ..kernels.table import CHEBYSHEV, KernelFamily
@@ -10,18 +9,11 @@ from ..operators.factored import FACTORED
 from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
 from ..operators.laplacian import NORMALIZATIONS
 
-
-class Domain(NamedTuple):
-    """The words that a kind of operator takes."""
-
-    normalizations: Collection[str | None]
-    backends: KernelFamily
-
-
-DOMAINS = {
-    "graph": Domain(NORMALIZATIONS, CHEBYSHEV),
-    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS, FACTORED),
-    "complex": Domain((None,), FACTORED),
+# The normalisations and backends of each kind of operator.
+DOMAINS: dict[str, tuple[Collection[str | None], KernelFamily]] = {
+    "graph": (NORMALIZATIONS, CHEBYSHEV),
+    "hypergraph": (HYPERGRAPH_NORMALIZATIONS, FACTORED),
+    "complex": ((None,), FACTORED),
 }
 
 

@@ -32,6 +32,8 @@ class Adjacency(NamedTuple):
 
 def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
     """Read an `edge_index` [2, E], or an N x N sparse matrix whose rows are targets."""
+    if isinstance(edge_index, Adjacency):  # is read already
+        return edge_index
     if isinstance(edge_index, SparseTensor):
         _check_size(tuple(edge_index.sizes()), num_nodes)
         row, col = edge_index.storage.row(), edge_index.storage.col()

@@ -97,11 +97,10 @@ class GraphReader:
                 (edge_index,), lambda: GraphStructure(edge_index, num_nodes), num_nodes, False
             )
             return structure, edge_weight
-        is_read = isinstance(edge_index, Adjacency)
-        adjacency = edge_index if is_read else read_adjacency(edge_index, num_nodes)
+        adjacency = read_adjacency(edge_index, num_nodes)
         structure = self.recall(
             adjacency.identity,
-            lambda: GraphStructure.from_adjacency(adjacency, num_nodes),
+            lambda: GraphStructure(adjacency, num_nodes),
             num_nodes,
             adjacency.rows_are_targets,
         )

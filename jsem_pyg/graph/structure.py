@@ -69,13 +69,6 @@ class GraphStructure(GraphRows):
         check_nonnegative_int("num_nodes", num_nodes)
         self._build(read_adjacency(edge_index, num_nodes), int(num_nodes))
 
-    @classmethod
-    def from_adjacency(cls, adjacency: Adjacency, num_nodes: int) -> "GraphStructure":
-        """Prepare a graph from an `Adjacency`."""
-        structure = cls.__new__(cls)
-        structure._build(adjacency, num_nodes)
-        return structure
-
     @lasting
     def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
         check_unbatched("edge_index", adjacency.row)

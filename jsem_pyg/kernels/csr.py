@@ -65,10 +65,6 @@ class CSR:
         found: T = self._derived[key]
         return found
 
-    def has_derived(self, make: Callable[..., Any], *args: Any) -> bool:
-        """Return True if it has been made already."""
-        return (make, *args) in self._derived
-
     def to(self, device: torch.device | str) -> "CSR":
         """Return the pattern on another device."""
         base = None if self.base is None else self.base.to(device)

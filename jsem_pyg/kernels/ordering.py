@@ -73,14 +73,7 @@ def choose_ordering(csr: CSR, row_bytes: int, ns_of_new: float) -> Ordering:
     ns: dict[Ordering, float] = {given_order: ns_of_new * given}
     for ordering, (to_order, excess) in _COSTS.items():
         ns[ordering] = to_order + ns_of_new * min(once + excess * (1 - once), given)
-    best = min(ns, key=lambda ordering: ns[ordering])
-    if best is not given_order and not base.has_derived(best):
-        _log.info(
-            "Ordering the %d nodes of a graph (%s): in their given order, %.0f %% of the gathered "
-            "rows are new to a window of %d rows, and waiting for them would take longer.",
-            base.num_rows, best.__name__, 100 * given, _WINDOW,
-        )  # fmt: skip
-    return best
+    return min(ns, key=lambda ordering: ns[ordering])
 
 
 def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Ordering:
@@ -135,6 +128,7 @@ _COSTS: dict[Ordering, tuple[float, float]] = {
 
 
 def _row_order(node: Array) -> RowOrder:
+    _log.info("Ordering %d nodes, so that neighbours lie close in memory.", node.size)
     place = np.empty_like(node)
     place[node] = np.arange(node.size, dtype=node.dtype)
     return RowOrder(torch.from_numpy(node), torch.from_numpy(place))

@@ -65,7 +65,8 @@ class HypergraphDiffusion(HeatLayer):
             `degree`, `tol` and `filter` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        backend (str): What evaluates the series: :obj:`"torch"`, :obj:`"reference"` (any device,
+            twice differentiable) or :obj:`"auto"`, the first of these that can run.
 
     Shapes:
         - **input:**

@@ -13,7 +13,7 @@ from laws import assert_heat_laws
 from jsem_pyg._checks import check_edge_index, check_vector, check_weight_range
 from jsem_pyg._groups import group_starts
 from jsem_pyg.diffusion.evolve import evolve
-from jsem_pyg.diffusion.options import DOMAINS, Domain, HeatOptions
+from jsem_pyg.diffusion.options import DOMAINS, HeatOptions
 from jsem_pyg.diffusion.precision import choose_dtype
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.memory import Prepared
@@ -23,7 +23,7 @@ from jsem_pyg.nn.heat_layer import HeatLayer
 from jsem_pyg.operators import HeatOperator, Scaling
 from jsem_pyg.operators.factored import FACTORED, FactoredOperator
 
-DOMAINS["citations"] = Domain((None,), FACTORED)
+DOMAINS["citations"] = (None,), FACTORED
 
 
 class Citations(Prepared):

@@ -26,7 +26,6 @@ def diffuse_file(
     t: float | Tensor,
     *,
     edge_weight: Tensor | None = None,
-    conductance: Tensor | None = None,
     degree: int | None = None,
     tol: float = 1e-6,
     normalization: str | None = "sym",
@@ -56,11 +55,8 @@ def diffuse_file(
         target: the `.npy` file to write, in the type of `source` and in C's order; an existing one
             is replaced once the new one is complete.
         t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
-        edge_weight: [E] non-negative weights; None: ones, or the values of the sparse tensor.
-        conductance: [E] numbers in [0, 1] by which the weights are multiplied, such as
-            ``layer.conductance(data.edge_attr)`` of a trained
-            :class:`~jsem_pyg.nn.AnisotropicDiffusion`, whose time is ``layer.t``. As in layers, the
-            mean of both directions of an edge counts. None: ones.
+        edge_weight: [E] non-negative weights; None: ones, or the values of the sparse tensor. Of a
+            trained layer, ``edge_weight * layer.conductance(edge_attr)``, and its time ``layer.t``.
         degree: as in :func:`~jsem_pyg.diffusion.heat_diffusion`, like the three that follow.
         tol: the relative error allowed.
         normalization: "sym", "rw" or None.
@@ -108,9 +104,7 @@ def diffuse_file(
     array = Source(source)
     path = _check_target(target, array)
     check_writable("target", path)
-    flow, settings = column_flow(
-        array, edge_index, t, edge_weight, conductance, options, torch.device(device)
-    )
+    flow, settings = column_flow(array, edge_index, t, edge_weight, options, torch.device(device))
     folder = path.with_name(path.name + ".partial")
     panels = Panels(folder, array.shape, flow.scales, array.dtype)
     with sole_writer("target", folder):

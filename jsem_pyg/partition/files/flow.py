@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._checks import as_argument, check_conductance, check_instance
+from ..._checks import as_argument, check_instance
 from ..._fingerprint import digest
 from ...diffusion.evolve import series_coefficients, sum_series
 from ...diffusion.heat import heat_operator
@@ -73,7 +73,6 @@ def column_flow(
     edge_index: Any,
     t: float | Tensor,
     edge_weight: Tensor | None,
-    conductance: Tensor | None,
     options: HeatOptions,
     device: torch.device,
 ) -> tuple[ColumnFlow, Mapping[str, str]]:
@@ -88,16 +87,14 @@ def column_flow(
         column = torch.zeros(num_nodes, 1, dtype=dtype)
         structure, weight = _READER.read(edge_index, column, edge_weight)
         check_instance("edge_index", structure, GraphStructure, "a whole graph")
-        if conductance is not None:
-            check_conductance("conductance", conductance, structure.num_edges)
         edges = torch.stack(structure.edges)
-        given = {"edge_index": edges, "edge_weight": weight, "conductance": conductance}
+        given = {"edge_index": edges, "edge_weight": weight}
         settings = {name: "None" if v is None else digest(v) for name, v in given.items()}
         if device.type != "cpu":
             structure = GraphStructure(edges.flip(0).to(device), num_nodes)
-            weight, conductance = (v if v is None else v.to(device) for v in (weight, conductance))
+            weight = weight if weight is None else weight.to(device)
         times = read_times(t, channels)
-        operator = heat_operator(structure, weight, dtype, times, options, conductance)
+        operator = heat_operator(structure, weight, dtype, times, options)
         coefficients = series_coefficients(operator, times, options, dtype).to(device)
     has_scales = not is_single(t)
     settings |= {

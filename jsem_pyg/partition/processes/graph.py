@@ -54,7 +54,6 @@ class DistributedGraph(GraphRows):
     """
 
     def __init__(self, record: RowRecord, ranks: Ranks, data: Data) -> None:
-        _check_ranks(record, ranks)
         self.record, self.ranks = record, ranks
         self.nodes, self.edge = record.nodes, record.edges
         self.num_nodes, self.num_edges = record.nodes.numel(), record.edges.numel()
@@ -160,13 +159,4 @@ class DistributedGraph(GraphRows):
             f"DistributedGraph(rank={self.ranks.rank} of {self.ranks.size}, "
             f"num_nodes={self.num_nodes} of {self.num_nodes_in_all}, num_edges={self.num_edges}, "
             f"halo={self.halo.size})"
-        )
-
-
-def _check_ranks(record: RowRecord, ranks: Ranks) -> None:
-    if (record.num_ranks, record.rank) != (ranks.size, ranks.rank):
-        raise ValueError(
-            f"Expected the rows of rank {ranks.rank} of {ranks.size} processes (got those of "
-            f"{record.rank} of {record.num_ranks}). To fix this, start as many processes as there "
-            "are parts."
         )

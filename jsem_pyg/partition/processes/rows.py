@@ -30,11 +30,6 @@ class RowRecord(NamedTuple):
         return self._replace(**{name: value.to(device) for name, value in tensors.items()})
 
     @property
-    def num_ranks(self) -> int:
-        """Count the processes: P."""
-        return self.begin.numel() - 1
-
-    @property
     def num_nodes_in_all(self) -> int:
         """Return the number N of nodes of the whole graph."""
         return int(self.begin[-1])

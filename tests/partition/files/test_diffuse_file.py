@@ -107,15 +107,13 @@ def test_every_operator_and_backend(tmp_path, panels, normalization, backend):
     panels(1)
     edges, weight = random_graph()
     weight = weight.double()
-    conductance = torch.rand(weight.numel(), dtype=torch.float64)  # another one each way
-    mean = (conductance + conductance.roll(weight.numel() // 2)) / 2
     x = signal("float64")
     options = {"normalization": normalization, "backend": backend, "degree": 9}
     actual = diffused(
-        tmp_path, write(tmp_path, x), edges, 1.5, edge_weight=weight, conductance=conductance,
+        tmp_path, write(tmp_path, x), edges, 1.5, edge_weight=weight,
         **options,
     )  # fmt: skip
-    expected = heat_diffusion(torch.from_numpy(x), edges, weight * mean, 1.5, **options)
+    expected = heat_diffusion(torch.from_numpy(x), edges, weight, 1.5, **options)
     np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-12, atol=1e-13)
 
 
@@ -132,7 +130,7 @@ def test_a_trained_layer(tmp_path, panels):
     expected = layer(torch.from_numpy(x), edges, weight, curvature).detach()
     actual = diffused(
         tmp_path, write(tmp_path, x), GraphStructure(edges, N), layer.t,
-        edge_weight=weight, conductance=layer.conductance(curvature),
+        edge_weight=weight * layer.conductance(curvature),
     )  # fmt: skip
     together = np.concatenate(list(actual), axis=1)
     np.testing.assert_allclose(together, expected.numpy(), rtol=1e-6, atol=1e-7)
@@ -424,7 +422,6 @@ def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
         "t": [2.0],
         "edge_index": edges[:, :0],
         "edge_weight": weight * 2,
-        "conductance": torch.ones_like(weight),
         "degree": 7,
         "tol": 1e-3,
         "normalization": "rw",
