@@ -132,11 +132,11 @@ def sampled_gromov_wasserstein(
             f"Expected 'epsilon' of a temperature of at least {temperature * bits / MOST_BITS:.3g},"
             f" in the unit of squared costs (got {temperature:.3g})."
         )
-    options = SolverOptions(
-        max(temperature / critical, COARSE_EPSILON), tol=COARSE_TOL, seed=seed, progress=False
-    )
     first, second = (each[:COARSE, :COARSE] for each in among)
-    task = read_task(first, second, MatrixCost(COARSE), None, None, None, None, options)
+    task = read_task(
+        first, second, cost=MatrixCost(COARSE), epsilon=max(temperature / critical, COARSE_EPSILON),
+        tol=COARSE_TOL, seed=seed, progress=False,
+    )  # fmt: skip
     plan = task.solve(is_start=True).dense().to(like)
     c, d = (each[:, :COARSE] for each in blocks)
     mean, g = _linear_cost(c, d, plan), torch.zeros_like(q)
