@@ -5,13 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from kernels.branches import definition
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay
 
+from jsem_pyg.kernels.branches import numba_cpu
+from jsem_pyg.kernels.branches.graph import Pairs, Rates, read_neighbours
 from jsem_pyg.transport import AdjacencyCost, match_graphs
 from jsem_pyg.transport.match import branches
 
+RATES = Rates(0.25, 0.05, 0.4, 1.3)
 RING = np.stack([np.arange(100), (np.arange(100) + 1) % 100])
 
 
@@ -35,6 +39,30 @@ def symmetric(edges, size):
     return coo_array((np.ones(ends.shape[1]), ends), (size, size)).tocsr()
 
 
+def random_sides(*sizes):
+    draw = np.random.default_rng(0)
+    found = []
+    for size in sizes:
+        edges = draw.integers(0, size, (2, int(1.2 * size)))
+        matrix = symmetric(edges[:, edges[0] != edges[1]], size)
+        matrix.data[:] = 1
+        found.append(read_neighbours(matrix))
+    return found
+
+
+def swept(sides, rounds):
+    """Scores after sweeps without competition over all pairs."""
+    sizes = [len(each.indptr) - 1 for each in sides]
+    row, column = np.divmod(np.arange(np.prod(sizes)), sizes[1])
+    width = np.diff(sides[0].indptr)[row] * np.diff(sides[1].indptr)[column]
+    indptr = np.arange(sizes[0] + 1) * sizes[1]
+    pairs = Pairs(indptr, column, np.concatenate([[0], np.cumsum(width)]))
+    message, odds = np.ones(pairs.offset[-1], np.float32), np.ones(len(column))
+    for _ in range(rounds):
+        odds, message = numba_cpu.sweep(*sides, pairs, message, odds, RATES)
+    return odds.reshape(sizes)
+
+
 def test_roads_are_found_by_their_branches():
     edges, other, names = roads(150, 0.06)
     sides = [torch.from_numpy(np.concatenate([each, each[::-1]], 1)) for each in (edges, other)]
@@ -55,6 +83,17 @@ def test_probabilities_of_pairs(monkeypatch, most):
     assert true.mean() > 0.5
     certain = likely.toarray().argmax(1) == names
     assert true[certain].mean() > 2 * true[~certain].mean()
+
+
+@pytest.mark.parametrize("compare", [definition.compare, numba_cpu.compare])
+@pytest.mark.parametrize("sizes", [(25, 25), (30, 12), (1, 5)])
+def test_kinds_of_branches_are_as_good_as_all_pairs(compare, sizes, monkeypatch):
+    sides = random_sides(*sizes)
+    found = branches.branch_scores(compare, sides, RATES)
+    np.testing.assert_allclose(found, swept(sides, 3), rtol=1e-4)
+    monkeypatch.setattr(branches, "SCHEDULE", replace(branches.SCHEDULE, most_kinds=0))
+    found = branches.branch_scores(compare, sides, RATES)
+    np.testing.assert_allclose(found, swept(sides, 1), rtol=1e-4)
 
 
 def test_dense_graphs_and_hubs_are_left_to_features():

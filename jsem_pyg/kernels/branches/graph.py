@@ -11,6 +11,7 @@ Array = NDArray[Any]
 EXACT = 5  # neighbours of the side that has fewer, up to which all matchings are summed
 CERTAIN = 1e10  # the largest likelihood ratio that a neighbour adds
 LEAST = 1e-280  # of a score
+SMALLEST = 1e-37  # of one in float32
 
 
 class Neighbours(NamedTuple):
@@ -27,6 +28,13 @@ class Pairs(NamedTuple):
     indptr: Array  # [N + 1] int64
     node: Array  # [M] int64, the second
     offset: Array  # [M + 1] int64, where the messages of each pair begin
+
+
+class Kinds(NamedTuple):
+    """Lists of kinds of branches: of the branches at a node, or behind an edge."""
+
+    indptr: Array  # [L + 1] int64
+    kind: Array  # [M] int64
 
 
 class Rates(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .graph import CERTAIN, EXACT, LEAST, Neighbours, Pairs, Rates
+from .graph import CERTAIN, EXACT, LEAST, SMALLEST, Kinds, Neighbours, Pairs, Rates
 
 Array = NDArray[Any]
 
@@ -47,6 +47,47 @@ def sweep(
     return scores, following
 
 
+def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
+    """Score [L, K] float32 all pairs of lists, from the likelihood ratios `known` of all kinds.
+
+    The same sum as in :func:`sweep`, but every pair of nodes is compared and none competes:
+    then knowledge of two branches depends on nothing but their kinds.
+    """
+    scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)
+    _compare(*source, *target, known, *rates, scores)
+    return scores
+
+
+@compiled(nogil=True)
+def _compare(
+    source_ptr: Array,
+    source_kind: Array,
+    target_ptr: Array,
+    target_kind: Array,
+    known: Array,
+    source_rate: float,
+    target_rate: float,
+    match: float,
+    base: float,
+    scores: Array,
+) -> None:
+    if scores.size == 0:
+        return
+    widths = max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())
+    weight, sums = np.empty(widths), np.empty(max(1 << EXACT, min(widths)))
+    match /= source_rate * target_rate
+    for i in range(scores.shape[0]):
+        a = source_ptr[i + 1] - source_ptr[i]
+        for j in range(scores.shape[1]):
+            b = target_ptr[j + 1] - target_ptr[j]
+            for x in range(a):
+                row = known[source_kind[source_ptr[i] + x]]
+                for y in range(b):
+                    weight[x, y] = match * min(row[target_kind[target_ptr[j] + y]], CERTAIN)
+            whole = base * source_rate**a * target_rate**b
+            scores[i, j] = max(whole * _matchings(weight, a, b, sums), SMALLEST)
+
+
 @compiled(nogil=True)
 def _sweep(
     source_ptr: Array,
@@ -69,6 +110,7 @@ def _sweep(
 ) -> None:
     widths = max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())
     weight, left = np.empty(widths), np.empty(widths)
+    sums = np.empty(max(1 << EXACT, min(widths)))
     before, after = np.empty((2, max(widths) + 1, 1 << EXACT))
     place = np.full((widths[0], len(target_ptr) - 1), -1)
     match /= source_rate * target_rate
@@ -92,7 +134,7 @@ def _sweep(
                         back = source_back[source_ptr[i] + x]
                         at = offset[other] + back * width + target_back[f]
                         weight[x, y] = match * min(message[at] * belief[other], CERTAIN)
-            total = _matchings_without(weight, a, b, left, before, after)
+            total = _matchings_without(weight, a, b, left, sums, before, after)
             whole = base * source_rate**a * target_rate**b
             scores[pair] = max(whole * total, LEAST)
             share = whole / (source_rate * target_rate) / scores[pair]
@@ -106,7 +148,7 @@ def _sweep(
 
 @compiled(nogil=True)
 def _matchings_without(
-    weight: Array, a: int, b: int, left: Array, before: Array, after: Array
+    weight: Array, a: int, b: int, left: Array, sums: Array, before: Array, after: Array
 ) -> float:
     """Sum over partial matchings; `left` gets the sums without a row and a column in turn."""
     few = min(a, b)
@@ -114,7 +156,8 @@ def _matchings_without(
         if a >= b:
             return _few_without(weight, a, b, left, before, after)
         return _few_without(weight.T, b, a, left.T, before, after)
-    return _hubs_without(weight, a, b, left)
+    _hubs_without(weight, a, b, left)
+    return _matchings(weight, a, b, sums)
 
 
 @compiled(nogil=True, inline="always")
@@ -155,10 +198,32 @@ def _add_row(table: Array, row: int, sums: Array, known: int, following: int, sh
 
 
 @compiled(nogil=True)
-def _hubs_without(weight: Array, a: int, b: int, found: Array) -> float:
-    """Sum between hubs, and without each row and column in turn: their columns share the work.
+def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
+    """Sum over partial matchings, by subsets of the side that has fewer nodes."""
+    table = weight if a >= b else weight.T
+    long, short = max(a, b), min(a, b)
+    if short > EXACT:
+        sums[:short] = 1.0
+        for row in range(long):
+            whole = table[row, :short].sum()
+            for column in range(short):
+                rivals = max(0.0, whole - table[row, column])
+                sums[column] += table[row, column] / (1 + rivals)
+        return sums[:short].prod()
+    size = 1 << short
+    sums[:size] = 0.0
+    sums[0] = 1.0
+    for row in range(long):
+        for subset in range(size - 1, 0, -1):
+            for column in range(short):
+                if subset >> column & 1:
+                    sums[subset] += table[row, column] * sums[subset ^ (1 << column)]
+    return sums[:size].sum()
 
-    Columns are matched by themselves, with the other columns as rivals for each row.
+
+@compiled(nogil=True)
+def _hubs_without(weight: Array, a: int, b: int, found: Array) -> None:
+    """Sum between hubs, without each row and column in turn: their columns share the work.
 
     Terms of the rows that stay are added from both ends, since to subtract the one that goes would
     leave its rounding.
@@ -166,13 +231,6 @@ def _hubs_without(weight: Array, a: int, b: int, found: Array) -> float:
     table, out = (weight, found) if a >= b else (weight.T, found.T)
     long, short = max(a, b), min(a, b)
     term, after, whole = np.empty(long), np.empty(long), np.empty(long)
-    total = 1.0
-    for column in range(short):
-        several = 1.0
-        for row in range(long):
-            rivals = max(0.0, table[row, :short].sum() - table[row, column])
-            several += table[row, column] / (1 + rivals)
-        total *= several
     for left_out in range(short):
         out[:long, left_out] = 1.0
         for row in range(long):
@@ -193,4 +251,3 @@ def _hubs_without(weight: Array, a: int, b: int, found: Array) -> float:
             for row in range(long):
                 out[row, left_out] *= 1 + before + after[row]
                 before += term[row]
-    return total

@@ -12,15 +12,16 @@ Annals of Applied Probability 34, 2024, for the ratio; Bayati, Gleich, Saberi an
 "Message-passing algorithms for sparse network alignment", ACM TKDD 7, 2013, for the competition.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from torch import Tensor
 
-from ...kernels.branches.graph import Neighbours, Pairs, Rates, read_neighbours
-from .features import local_features
+from ...kernels.branches.graph import Kinds, Neighbours, Pairs, Rates, read_neighbours
 from .schedule import SCHEDULE
 from .soft import shares_of
 
@@ -45,13 +46,21 @@ def likely_pairs(source: csr_array, target: csr_array, known: Array | None = Non
 
     Pairs that are `known` [2, M] are certain.
     """
-    from ...kernels.branches.numba_cpu import sweep  # numba loads slowly
+    from ...kernels.branches.numba_cpu import compare, sweep  # numba loads slowly
 
     known = np.empty((2, 0), np.int64) if known is None else known
     sides = read_neighbours(source), read_neighbours(target)
     rates = _rates(*sides)
     size = source.shape[0]
-    found = _possible(_first_pairs(source, target), known, size)
+    count = min(
+        size, SCHEDULE.first_pairs // (2 * size) if size**2 > SCHEDULE.first_pairs else size
+    )
+    scores = _competing(torch.from_numpy(branch_scores(compare, sides, rates)))
+    closest = (scores.topk(count, dim).indices.numpy() for dim in (1, 0))
+    node = np.arange(size)
+    rows, columns = next(closest), next(closest)
+    key = (node[:, None] * size + rows).reshape(-1), (columns * size + node).reshape(-1)
+    found = _possible(np.unique(np.concatenate(key)), known, size)
     pairs = _pairs(sides, found)
     message: Array = np.ones(pairs.offset[-1], np.float32)
     odds: Array = np.ones(len(found))
@@ -72,25 +81,21 @@ def likely_pairs(source: csr_array, target: csr_array, known: Array | None = Non
     return likely
 
 
-def _first_pairs(source: csr_array, target: csr_array) -> Array:
-    """List all pairs, as numbers i N + j; of many, those that look most alike, on both sides."""
-    size = source.shape[0]
-    if size**2 <= SCHEDULE.first_pairs:
-        return np.arange(size**2)
-    count = SCHEDULE.first_pairs // (2 * size)
-    distance = torch.cdist(*local_features(source, target))
-    columns, rows = (distance.topk(count, dim, largest=False).indices.numpy() for dim in (1, 0))
-    node = np.arange(size)
-    key = (node[:, None] * size + columns).reshape(-1), (rows * size + node).reshape(-1)
-    return np.unique(np.concatenate(key))
-
-
 def _possible(key: Array, known: Array, size: int) -> Array:
     """Leave out pairs of which one node has another, known partner; and join the known pairs."""
     is_known = [np.isin(np.arange(size), each) for each in known]
     row, column = np.divmod(key, size)
     key = key[~is_known[0][row] & ~is_known[1][column]]
     return np.union1d(key, known[0] * size + known[1])
+
+
+def _competing(scores: Tensor, steps: int = 20) -> Tensor:
+    """Scale scores [N, K] towards sums of one of rows and columns, in place."""
+    right = scores.new_ones(scores.size(1))
+    for _ in range(steps):
+        left = 1 / (scores @ right)
+        right = 1 / (scores.T @ left)
+    return scores.mul_(left[:, None]).mul_(right)
 
 
 def _rates(first: Neighbours, second: Neighbours) -> Rates:
@@ -153,3 +158,47 @@ def _carried(
     moved = np.ones(len(held), np.float32)
     moved[held] = message[at[held]]
     return moved, np.where(stays, odds[place], 1.0)
+
+
+def branch_scores(compare: Any, sides: tuple[Neighbours, Neighbours], rates: Rates) -> Array:
+    """Compute the likelihood ratios [N, K] float32 of all pairs of nodes, some hops deep.
+
+    Without competition for partners, knowledge of two branches depends on what is behind them, and
+    most branches of two hops look like many others. So kinds of branches are compared, not
+    branches: between graphs of thousands of nodes that is a hundredth of the work of a sweep over
+    all pairs. `compare` is the kernel.
+    """
+    most = SCHEDULE.most_kinds * np.prod([len(each.indptr) - 1 for each in sides])
+    kinds: list[Array] = [np.zeros(len(each.node), np.int64) for each in sides]
+    known = np.ones((1, 1), np.float32)
+    for _ in range(SCHEDULE.depth - 1):
+        behind = [_distinct(*_behind(*each)) for each in zip(sides, kinds, strict=True)]
+        if np.prod([len(each.indptr) - 1 for each, _ in behind]) > most:
+            break
+        known = compare(*(each for each, _ in behind), known, rates)
+        kinds = [each for _, each in behind]
+    around = (Kinds(each.indptr, kind) for each, kind in zip(sides, kinds, strict=True))
+    found: Array = compare(*around, known, rates)
+    return found
+
+
+def _behind(side: Neighbours, kind: Array) -> Kinds:
+    """List for every edge the kinds of the branches of its other end, but for the way back."""
+    width = np.diff(side.indptr)[side.node] - 1
+    indptr = np.concatenate([[0], np.cumsum(width)])
+    edge = np.repeat(np.arange(len(width)), width)
+    place = np.arange(len(edge)) - indptr[edge]
+    place += place >= side.back[edge]
+    return Kinds(indptr, kind[side.indptr[side.node[edge]] + place])
+
+
+def _distinct(indptr: Array, kind: Array) -> tuple[Kinds, Array]:
+    """Find the distinct lists, up to order, and the number of each list."""
+    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    inside = kind[np.lexsort((kind, row))].tolist()
+    lists = [tuple(inside[start:stop]) for start, stop in pairwise(indptr.tolist())]
+    number = {each: place for place, each in enumerate(dict.fromkeys(lists))}
+    width = np.array([len(each) for each in number], np.int64)
+    kinds = np.array([each for some in number for each in some], np.int64)
+    found = Kinds(np.concatenate([[0], np.cumsum(width)]), kinds)
+    return found, np.array([number[each] for each in lists], np.int64)

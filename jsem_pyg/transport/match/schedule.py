@@ -60,6 +60,8 @@ class Schedule:
     # Branches of sparse graphs.
     mean_degree: float = 4.0
     largest_degree: int = 64
+    depth: int = 3  # hops in the first round
+    most_kinds: int = 2  # pairs of kinds of branches, per pair of nodes: else one hop less
     first_pairs: int = 1 << 23  # in the first rounds
     later_pairs: int = 600  # of a node in later rounds
     unlikely: float = 1e-7  # the least probability of a pair

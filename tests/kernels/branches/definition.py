@@ -9,6 +9,8 @@ from jsem_pyg.kernels.branches.graph import (
     CERTAIN,
     EXACT,
     LEAST,
+    SMALLEST,
+    Kinds,
     Neighbours,
     Pairs,
     Rates,
@@ -53,6 +55,19 @@ def sweep(
                 at = pairs.offset[each] + x * len(second) + y
                 following[at] = _score(left, rates, is_hub) / scores[each]
     return scores, following
+
+
+def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
+    """Compute what `numba_cpu.compare` does."""
+    sides = [np.split(each.kind, each.indptr[1:-1]) for each in (source, target)]
+    factor = rates.match / (rates.source * rates.target)
+    scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)
+    for i, j in np.ndindex(scores.shape):
+        several = known[np.ix_(sides[0][i], sides[1][j])].astype(float)
+        weight = np.minimum(several, CERTAIN) * factor
+        is_hub = min(weight.shape) > EXACT
+        scores[i, j] = max(_score(weight, rates, is_hub), SMALLEST)
+    return scores
 
 
 def _score(weight: Array, rates: Rates, is_hub: bool) -> float:

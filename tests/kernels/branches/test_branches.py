@@ -6,7 +6,7 @@ from kernels.branches import definition
 from scipy.sparse import coo_array
 
 from jsem_pyg.kernels.branches import numba_cpu
-from jsem_pyg.kernels.branches.graph import Pairs, Rates, read_neighbours
+from jsem_pyg.kernels.branches.graph import Kinds, Pairs, Rates, read_neighbours
 
 
 def graph(edges, size):
@@ -64,6 +64,21 @@ def test_compiled_is_as_defined(first, second, share):
         numba_cpu.sweep(*arguments), definition.sweep(*arguments), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
+def test_compiled_comparison_of_lists_is_as_defined():
+    draw = np.random.default_rng(0)
+    known = np.exp(6 * draw.normal(size=(4, 5))).astype(np.float32)
+    known[0, 0] = 1e30  # certain
+    sides = [
+        Kinds(np.concatenate([[0], np.cumsum(width)]), draw.integers(count, size=sum(width)))
+        for width, count in (([0, 1, 3, 7, 2], 4), ([2, 0, 8, 1], 5))
+    ]
+    found = numba_cpu.compare(*sides, known, RATES)
+    np.testing.assert_allclose(found, definition.compare(*sides, known, RATES), rtol=2e-6)
+    none = Kinds(np.zeros(1, np.int64), np.zeros(0, np.int64))
+    for backend in (definition, numba_cpu):
+        assert backend.compare(none, sides[1], known, RATES).shape == (0, 4)
 
 
 @pytest.mark.parametrize("backend", [definition, numba_cpu])
