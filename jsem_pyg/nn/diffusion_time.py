@@ -1,12 +1,14 @@
 """A diffusion time that is positive by construction."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
 from .._checks import check_bool, check_positive, real_numbers
+from ..diffusion.times import refuse_jit
 
 
 class DiffusionTime(torch.nn.Module):
@@ -73,6 +75,9 @@ class DiffusionTime(torch.nn.Module):
     def forward(self) -> Tensor:
         """Return the times: 0-d, [S] or [S, D]."""
         return self.start * torch.exp(self.rate * self.raw)
+
+    def __prepare_scriptable__(self) -> NoReturn:  # what torch.jit.script looks for in a layer
+        refuse_jit("torch.jit.script, which cannot read the code of the layers")
 
     def __repr__(self) -> str:
         return f"DiffusionTime({self})"

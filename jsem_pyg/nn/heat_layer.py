@@ -1,7 +1,6 @@
 """The base of all diffusion layers: times or a filter, options, and a reader of graphs."""
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch_geometric.nn.inits import reset
 from .._checks import check_bool, check_instance
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, check_signal, read_times, refuse_jit, shape_times
+from ..diffusion.times import Times, check_signal, read_times, shape_times
 from ..graph.prepare import GraphReader
 from .diffusion_time import DiffusionTime
 
@@ -72,9 +71,6 @@ class HeatLayer(torch.nn.Module):
     def transform(self, x: Tensor, diffuse: Callable[[Tensor], Tensor]) -> Tensor:
         """Diffuse to [..., S, N, D], and bring the scales side by side: [..., N, S D]."""
         return diffuse(x).transpose(-3, -2).flatten(-2)
-
-    def __prepare_scriptable__(self) -> NoReturn:  # what torch.jit.script looks for
-        refuse_jit("torch.jit.script, which cannot read the code of the layers")
 
     def _describe(self) -> str:
         return f"{self._describe_times()}, normalization={self.options.normalization}"

@@ -11,7 +11,9 @@ from jsem_pyg.diffusion.filters import Heat
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
+    HeteroDiffusion,
     HypergraphDiffusion,
+    RelationalChebConv,
     SimplicialDiffusion,
 )
 
@@ -99,14 +101,18 @@ COMBINATORIAL = AnisotropicDiffusion(edge_dim=0, normalization=None)
         (AnisotropicDiffusion(edge_dim=0, fuse=False), {}),
         (HypergraphDiffusion(), {}),
         (SimplicialDiffusion(), {}),
+        (HeteroDiffusion((["a"], [("a", "r", "a")])), {}),
     ],
 )
 def test_what_has_no_op_is_refused(layer, given):
     data = make_data()
     x = torch.zeros(data.num_edges, 2) if isinstance(layer, SimplicialDiffusion) else data.x
     message = r"export of this \w+, for .* without a filter, 'node_mass' and transforms"
+    graph = x, data.edge_index
+    if isinstance(layer, HeteroDiffusion):
+        graph = {"a": x}, {("a", "r", "a"): data.edge_index}
     with pytest.raises(NotImplementedError, match=message):
-        torch.export.export(layer, (x, data.edge_index), given, strict=False)
+        torch.export.export(layer, graph, given, strict=False)
 
 
 def test_a_program_is_saved_and_loaded():
@@ -128,6 +134,9 @@ def test_tracing_is_refused(is_sparse):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script")
-def test_scripting_is_refused():
+@pytest.mark.parametrize(
+    "layer", [AnisotropicChebConv(CHANNELS, 2), RelationalChebConv(CHANNELS, 2, 1)]
+)
+def test_scripting_is_refused(layer):
     with pytest.raises(NotImplementedError, match="To fix this, use torch.export"):
-        torch.jit.script(AnisotropicChebConv(CHANNELS, 2))
+        torch.jit.script(layer)

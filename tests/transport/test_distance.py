@@ -3,6 +3,7 @@
 import ot
 import pytest
 import torch
+from tiny_graphs import ring
 from torch.autograd import forward_ad
 from torch_geometric.data import Data
 
@@ -79,13 +80,8 @@ def test_gradients_of_signed_kernels():
     assert case.is_gradient_exact("x", "y")
 
 
-def ring(num_nodes):
-    node = torch.arange(num_nodes)
-    return torch.stack([torch.cat([node, node.roll(-1)]), torch.cat([node.roll(-1), node])])
-
-
 def test_gradients_in_edge_weights():
-    edges = ring(4)
+    edges, _ = ring(4)
     cost = HeatCost(t=1.0)
     weight = torch.tensor([1.0, 2.0, 0.5, 1.5], dtype=torch.float64)
     target = Factor(

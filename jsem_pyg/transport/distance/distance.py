@@ -75,7 +75,7 @@ def gw_distance(
         True
     """
     for name, mass in (("p", p), ("q", q)):
-        if mass is not None and mass.requires_grad:
+        if isinstance(mass, Tensor) and mass.requires_grad:
             raise ValueError(
                 f"Expected '{name}' without a gradient (got requires_grad=True). To fix this, pass "
                 f"{name}.detach(); POT's ot.gromov.gromov_wasserstein2 has gradients in masses."
