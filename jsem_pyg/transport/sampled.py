@@ -116,30 +116,8 @@ def sampled_gromov_wasserstein(
     )
     columns = [_reader(side, like) for side in sides]
     generator = seeded(seed)
-    blocks, among = [], []
-    for name, mass, read in zip(("source", "target"), (p, q), columns, strict=True):
-        count = min(SAMPLE, int((mass > 0).sum()))
-        nodes = torch.multinomial(mass.cpu(), count, generator=generator)
-        blocks.append(read(nodes))
-        among.append(blocks[-1][nodes])
-        check_cost_range(name, float(blocks[-1].abs().max()))
-        check_symmetry(name, among[-1])
-    critical = _critical_epsilon(among)
-    temperature = epsilon if absolute else epsilon * critical
-    bits = 4 * float(blocks[0].abs().max() * blocks[1].abs().max()) / temperature
-    if bits > MOST_BITS:
-        raise ValueError(
-            f"Expected 'epsilon' of a temperature of at least {temperature * bits / MOST_BITS:.3g},"
-            f" in the unit of squared costs (got {temperature:.3g})."
-        )
-    options = SolverOptions(
-        max(temperature / critical, COARSE_EPSILON), tol=COARSE_TOL, seed=seed, progress=False
-    )
-    first, second = (each[:COARSE, :COARSE] for each in among)
-    task = read_task(first, second, MatrixCost(COARSE), None, None, None, None, options)
-    plan = task.solve(is_start=True).dense().to(like)
-    c, d = (each[:, :COARSE] for each in blocks)
-    mean, g = _linear_cost(c, d, plan), torch.zeros_like(q)
+    temperature, mean = _start(columns, (p, q), epsilon, absolute, generator)
+    g = torch.zeros_like(q)
     costs, best, waited, history = list[float](), torch.inf, 0, list[Step]()
     while waited < PATIENCE and len(history) < max_iter:
         log_plan, g, error = entropic_plan(mean * (-2 / temperature), p, q, g, *LOOSE)
@@ -182,6 +160,40 @@ def _reader(cost: Cost, like: Tensor) -> Columns:
         return cost.columns(torch.tensor([node]))[:, 0].to(like)
 
     return lambda nodes: torch.stack([column(node) for node in nodes.tolist()], 1)
+
+
+def _start(
+    columns: list[Columns],
+    masses: tuple[Tensor, Tensor],
+    epsilon: float,
+    absolute: bool,
+    generator: torch.Generator,
+) -> tuple[float, Tensor]:
+    """Find the temperature, and the linear cost [N, K] of the plan between some points."""
+    blocks, among = [], []
+    for name, mass, read in zip(("source", "target"), masses, columns, strict=True):
+        count = min(SAMPLE, int((mass > 0).sum()))
+        nodes = torch.multinomial(mass.cpu(), count, generator=generator)
+        blocks.append(read(nodes))
+        among.append(blocks[-1][nodes])
+        check_cost_range(name, float(blocks[-1].abs().max()))
+        check_symmetry(name, among[-1])
+    critical = _critical_epsilon(among)
+    temperature = epsilon if absolute else epsilon * critical
+    bits = 4 * float(blocks[0].abs().max() * blocks[1].abs().max()) / temperature
+    if bits > MOST_BITS:
+        raise ValueError(
+            f"Expected 'epsilon' of a temperature of at least {temperature * bits / MOST_BITS:.3g},"
+            f" in the unit of squared costs (got {temperature:.3g})."
+        )
+    first, second = (each[:COARSE, :COARSE] for each in among)
+    task = read_task(
+        first, second, cost=MatrixCost(COARSE), epsilon=max(temperature / critical, COARSE_EPSILON),
+        tol=COARSE_TOL, progress=False,
+    )  # fmt: skip
+    plan = task.solve(is_start=True).dense().to(blocks[0])
+    c, d = (each[:, :COARSE] for each in blocks)
+    return temperature, _linear_cost(c, d, plan)
 
 
 def _critical_epsilon(blocks: list[Tensor]) -> float:

@@ -5,7 +5,6 @@ the minimiser held fixed.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +18,6 @@ from ..costs.first_order import refuse_second_derivative
 from ..plan.plan import Plan
 from ..plan.scores import FactoredScores, average
 from ..problem.objective import fused_cost, known_pull
-from ..problem.options import SolverOptions
 from ..solver.task import Task, read_task
 
 
@@ -29,21 +27,11 @@ def gw_distance(
     source: Any,
     target: Any,
     *,
-    cost: Any = None,
     p: Tensor | None = None,
     q: Tensor | None = None,
-    epsilon: float = 0.01,
-    absolute: bool = False,
-    features: tuple[Tensor, Tensor] | None = None,
-    alpha: float = 0.5,
-    known_pairs: Tensor | None = None,
-    coarse: int = 300,
-    starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,
     max_iter: int = 100,
-    seed: int = 0,
-    backend: str = "auto",
-    progress: bool = True,
+    **options: Any,
 ) -> Tensor:
     r"""Compute the entropic Gromov-Wasserstein discrepancy of two spaces; differentiable.
 
@@ -64,23 +52,13 @@ def gw_distance(
     moves as well, forward mode and `torch.func` are refused.
 
     Args:
-        source: see :func:`gromov_wasserstein`, like all arguments that are not described here.
-        target: likewise.
-        cost: likewise.
-        p: likewise.
-        q: likewise.
-        epsilon: likewise.
-        absolute: likewise.
-        features: likewise.
-        alpha: likewise.
-        known_pairs: likewise.
-        coarse: likewise.
-        starts: likewise.
+        source: N points, as in :func:`gromov_wasserstein`.
+        target: K points, likewise.
+        p: [N] masses of the source, likewise.
+        q: [K] masses of the target, likewise.
         tol: likewise. Value and gradients are off by as much.
         max_iter: likewise.
-        seed: likewise.
-        backend: likewise.
-        progress: likewise.
+        **options: all others of :func:`gromov_wasserstein`, such as `epsilon` and `features`.
 
     Returns:
         F, a number, in the type of the coordinates and the unit of squared costs.
@@ -102,10 +80,7 @@ def gw_distance(
                 f"Expected '{name}' without a gradient (got requires_grad=True). To fix this, pass "
                 f"{name}.detach(); POT's ot.gromov.gromov_wasserstein2 has gradients in masses."
             )
-    options = SolverOptions(
-        epsilon, absolute, alpha, coarse, starts, tol, max_iter, seed, backend, progress
-    )
-    task = read_task(source, target, cost, p, q, features, known_pairs, options)
+    task = read_task(source, target, p=p, q=q, tol=tol, max_iter=max_iter, **options)
     tensors = (task.first.x, task.second.x, *(task.features or ()))
     value: Tensor = _Optimum.apply(task, task.solve(), *tensors)
     return value

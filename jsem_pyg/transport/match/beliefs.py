@@ -27,11 +27,9 @@ from scipy.sparse import csr_array, diags_array, hstack, vstack
 from .assignment import sparse_rows
 from .likelihood import FeatureLikelihood
 from .schedule import SCHEDULE
-from .soft import Soft
+from .soft import Soft, shares_of
 
 Array = NDArray[Any]
-
-_TINY = 1e-30
 
 
 class Layer(NamedTuple):
@@ -122,16 +120,7 @@ def from_scores(column: Array, score: Array, num_targets: int) -> csr_array:
     top = np.maximum(score.max(1, initial=-np.inf, keepdims=True), -1e30)
     likely = np.exp(SCHEDULE.belief_cold * (score - top), dtype=np.float64)
     matrix = sparse_rows(np.where(likely > 0, column, -1), likely, num_targets)
-    turned = matrix.T.tocsr()
-    right = np.ones(num_targets)
-    for _ in range(SCHEDULE.balancing):
-        left = 1 / np.maximum(matrix @ right, _TINY)
-        right = 1 / np.maximum(turned @ left, _TINY)
-    left = 1 / np.maximum(matrix @ right, _TINY)
-    row = np.repeat(np.arange(len(column)), np.diff(matrix.indptr))
-    matrix.data *= left[row] * right[matrix.indices]
-    matrix.data /= np.maximum(matrix.sum(0), 1)[matrix.indices]
-    return matrix.astype(np.float32)
+    return shares_of(matrix).astype(np.float32)
 
 
 def _edge_scores(

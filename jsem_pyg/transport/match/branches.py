@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ...kernels.branches.graph import Kinds, Neighbours, Pairs, Rates, read_neighbours
 from .schedule import SCHEDULE
-from .soft import balancing
+from .soft import shares_of
 
 Array = NDArray[Any]
 
@@ -71,7 +71,7 @@ def likely_pairs(source: csr_array, target: csr_array, known: Array | None = Non
             odds = score
             odds[np.searchsorted(found, known[0] * size + known[1])] = size / _DOUBT
             continue
-        likely = _balanced(csr_array((score, pairs.node, pairs.indptr), (size, size)))
+        likely = shares_of(csr_array((score, pairs.node, pairs.indptr), (size, size)))
         odds = _odds(likely.data, size)
         if step % SCHEDULE.dropped_every == 0 and step < SCHEDULE.rounds:
             kept = _possible(_kept(source, target, likely, found), known, size)
@@ -117,18 +117,6 @@ def _pairs(sides: tuple[Neighbours, Neighbours], key: Array) -> Pairs:
     indptr = np.searchsorted(row, np.arange(size + 1))
     width = degrees[0][row] * degrees[1][column]
     return Pairs(indptr, column, np.concatenate([[0], np.cumsum(width)]))
-
-
-def _balanced(score: csr_array) -> csr_array:
-    """Scale scores to sums of one of rows and columns, or less."""
-    _, right = balancing(score, 1e-300, 1e-300)
-    left = 1 / np.maximum(score @ right, 1e-300)
-    row = np.repeat(np.arange(len(left)), np.diff(score.indptr))
-    data = left[row] * score.data * right[score.indices]
-    # Where two nodes have no partner but the same one, columns keep sums above one.
-    arrived = np.bincount(score.indices, data, score.shape[1])
-    data /= np.maximum(arrived, 1)[score.indices]
-    return csr_array((data, score.indices, score.indptr), score.shape)
 
 
 def _odds(probability: Array, size: int) -> Array:

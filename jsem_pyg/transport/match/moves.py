@@ -97,7 +97,8 @@ def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array,
     size = len(source.indptr) - 1
     own = np.asarray((source * moved).sum(1))
     keys, gains = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-    products = _count_products(source, moved)[rows]
+    products = source.astype(bool) @ np.diff(moved.indptr)
+    products = (products + moved.astype(bool) @ np.diff(source.indptr))[rows]
     block = SCHEDULE.block
     blocks = np.split(rows, np.flatnonzero(np.diff(np.cumsum(products) // block)) + 1)
     if size**2 <= block and products.sum() > rows.size * size**2 / SCHEDULE.dense_speed:
@@ -113,15 +114,6 @@ def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array,
     key, place = np.unique(np.concatenate(keys), return_index=True)
     first, second = np.divmod(key, size)
     return first, second, np.concatenate(gains)[place]
-
-
-def _count_products(source: csr_array, moved: csr_array) -> Array:
-    """Count the products [N] that each row of A B' and B' A sums up."""
-    products = np.zeros(len(source.indptr), np.int64)
-    for one, other in ((source, moved), (moved, source)):
-        width = np.concatenate([[0], np.cumsum(np.diff(other.indptr)[one.indices])])
-        products += width[one.indptr]
-    return np.diff(products)
 
 
 def _row(matrix: csr_array, node: int) -> Array:

@@ -20,6 +20,7 @@ from .schedule import SCHEDULE
 Array = NDArray[Any]
 
 _LEAST_SUM = np.float32(1e-15)  # of a soft row
+_TINY = 1e-300  # of sums in float64
 
 
 class Soft(NamedTuple):
@@ -67,13 +68,12 @@ def balanced(column: Array, value: Array, num_targets: int, unmatched: Any = 0.0
     Columns are scaled to sums of one at most. Entries of column -1 have no mass.
     """
     matrix = sparse_rows(column, value, num_targets)
-    steps = SCHEDULE.balancing
-    left, right = balancing(matrix, _LEAST_SUM, np.float32(1), unmatched, steps)
+    left, right = balancing(matrix, _LEAST_SUM, np.float32(1), unmatched)
     return Soft(np.maximum(column, 0), (column >= 0) * value * left[:, None] * right[column])
 
 
 def balancing(
-    matrix: csr_array, least: Any, full: Any, unmatched: Any = 0.0, steps: int = 10
+    matrix: csr_array, least: Any, full: Any, unmatched: Any = 0.0
 ) -> tuple[Array, Array]:
     """Find factors that bring the sums of rows near one, and the sums of columns nearer.
 
@@ -82,14 +82,24 @@ def balancing(
         least: a smaller sum of a row counts as this one.
         full: columns with smaller sums keep them.
         unmatched: [N] what else is in the sum of a row.
-        steps: scalings of both.
     """
     transposed = matrix.T
     right = np.ones(matrix.shape[1], matrix.dtype)
-    for _ in range(steps):
+    for _ in range(SCHEDULE.balancing):
         left = 1 / np.maximum(matrix @ right + unmatched, least)
         right = 1 / np.maximum(transposed @ left, full)
     return left, right
+
+
+def shares_of(score: csr_array) -> csr_array:
+    """Scale scores [N, K] > 0 to sums of rows of one, and sums of columns of one at most."""
+    _, right = balancing(score, _TINY, _TINY)
+    left = 1 / np.maximum(score @ right, _TINY)
+    row = np.repeat(np.arange(len(left)), np.diff(score.indptr))
+    data = left[row] * score.data * right[score.indices]
+    # If two nodes have no partner but the same one, columns keep sums above one.
+    data /= np.maximum(np.bincount(score.indices, data, score.shape[1]), 1)[score.indices]
+    return csr_array((data, score.indices, score.indptr), score.shape)
 
 
 def harden(task: Task, soft: Soft, fallback: Array) -> Assignment:

@@ -6,7 +6,7 @@ come from blocks of rows of log2 T, of at most :data:`BLOCK` numbers.
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,33 +16,6 @@ from ...kernels.sinkhorn import SinkhornPass
 from ...kernels.table import SINKHORN
 
 BLOCK = 1 << 20  # numbers: what a core's caches hold
-
-
-class Scores(Protocol):
-    """log2 of a plan [N, K]; minus infinity for pairs without mass."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """N and K."""
-
-    @property
-    def like(self) -> Tensor:
-        """A tensor of the type and on the device of the scores."""
-
-    def rows(self, start: int, stop: int) -> Tensor:
-        """Compute the rows from `start` up to `stop`: [R, K]."""
-
-    def transposed(self) -> "Scores":
-        """Turn the plan round, from the target to the source."""
-
-    def column_sums(self) -> Tensor:
-        """Compute T^T 1 [K], in float64."""
-
-    def product(self, y: Tensor) -> Tensor:
-        """Compute T y [N, D] of y [K, D], in the longer of both types."""
-
-    def shares(self, dtype: torch.dtype) -> "Scores":
-        """Scale rows to sums of one, to the last digits of a type; rows without mass stay empty."""
 
 
 class FactoredScores(NamedTuple):
@@ -203,6 +176,10 @@ class SparseScores(NamedTuple):
         """Scale rows to sums of one, in a type."""
         total = self.transposed().column_sums().log2()
         return self._replace(mass=(self.mass - total[self.row]).to(dtype))
+
+
+# log2 of a plan [N, K]; minus infinity for pairs without mass.
+Scores = FactoredScores | DenseScores | SparseScores
 
 
 def row_sums(scores: Scores) -> Tensor:

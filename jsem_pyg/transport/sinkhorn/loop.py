@@ -111,11 +111,6 @@ def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> Sinkho
     return done
 
 
-def row_step(kernel: Kernel, psi: Tensor, one_pass: Pass) -> Tensor:
-    """Find potentials [S, N] of exact rows, for given columns psi [S, K]."""
-    return _pass(kernel, psi, kernel.v[..., :0], one_pass).f
-
-
 def column_step(kernel: Kernel, f: Tensor, one_pass: Pass) -> Tensor:
     """Find potentials [S, K] of exact columns, for given rows f [S, N]."""
     shape = kernel.u.shape[:-2]

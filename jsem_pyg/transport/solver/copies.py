@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..problem.problem import LOG2E, Problem, resolved, second_moments
-from ..sinkhorn.loop import column_step, row_step
-from .descent import Effort, State, make_kernel, settle
+from .descent import Effort, State, settle
 from .schedule import SCHEDULE, Run
 
 _ONE_PASS = Effort(passes=1, updates=1)
@@ -64,39 +63,16 @@ def _mismatch(problem: Problem, state: State) -> float:
 def _unfolded(problem: Problem, state: State, run: Run) -> State:
     """Find the settled state of a balanced plan, by the potentials of copies."""
     for _ in range(SCHEDULE.copy_steps):
-        state = settle(problem, replace(state, psi=_potentials(problem, state)[1]), _ONE_PASS)
+        state = settle(problem, replace(state, psi=_potentials(problem, state)), _ONE_PASS)
         if float(state.moved) < run.tol:
             break
-    psi = _evened(problem, state, SCHEDULE.even * run.tol)
-    state = settle(problem, replace(state, psi=psi), _ONE_PASS)
+    state = settle(problem, state, Effort(run.tol, SCHEDULE.many_passes, 1, is_careful=True))
     run.report(state.step("all points, as copies"))
     return state
 
 
-def _potentials(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
-    """Compute the potentials of copies: [N] and [K], in bits times epsilon."""
-    left, sizes, right = torch.linalg.svd(problem.coupling.scores(state.moments), False)
-    sides = (problem.source.z, left), (problem.target.z, right.mT)
-    f, psi = ((z.double() @ (turn * sizes.sqrt())).square().sum(-1) for z, turn in sides)
-    return (-0.5 * LOG2E * f).to(state.psi), (-0.5 * LOG2E * psi).to(state.psi)
-
-
-def _evened(problem: Problem, state: State, tol: float) -> Tensor:
-    """Find column potentials [K] that meet the marginals, in bits times epsilon.
-
-    The plan is symmetric, so rows and columns share what they miss: half of every step.
-    """
-    epsilon = state.epsilon.to(state.psi)
-    f, psi = (each / epsilon for each in _potentials(problem, state))
-    kernel = make_kernel(problem, state)
-    f, p = f + kernel.log2_p, kernel.log2_p.exp2()
-    before = torch.inf
-    for _ in range(SCHEDULE.copy_pairs):
-        row = row_step(kernel, psi, problem.one_pass)
-        column = column_step(kernel, f, problem.one_pass)
-        missed = float((p * (1 - torch.where(p > 0, f - row, 0).exp2()).abs()).sum())
-        f, psi = (f + row) / 2, (psi + column) / 2
-        if missed < tol or missed > SCHEDULE.slow * before:
-            break
-        before = missed
-    return psi * epsilon
+def _potentials(problem: Problem, state: State) -> Tensor:
+    """Compute the column potentials [K] of copies, in bits times epsilon."""
+    _, sizes, right = torch.linalg.svd(problem.coupling.scores(state.moments), False)
+    lengths = (problem.target.z.double() @ (right.mT * sizes.sqrt())).square().sum(-1)
+    return (-0.5 * LOG2E * lengths).to(state.psi)

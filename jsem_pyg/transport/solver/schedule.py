@@ -59,9 +59,6 @@ class Schedule:
     sharpening: float = 100.0  # times colder
     coldest: float = 1e-6  # below which nothing is sharpened
     copy_steps: int = 8  # of the moments, at most
-    copy_pairs: int = 12  # of passes over rows and columns, at most
-    even: float = 0.3  # of `tol`, by which the rows of a symmetric plan may miss their masses
-    slow: float = 0.8  # of what was missed before: the plan is not as symmetric as that
 
     # Confidence: a sample is aligned with a set of the same spectrum.
     confidence_sample: int = 200  # points

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from ..._precision import without_autocast
 from ..plan.plan import Plan
-from ..problem.options import SolverOptions
 from .task import read_task
 
 
@@ -93,8 +92,9 @@ def gromov_wasserstein(
         >>> gromov_wasserstein(x, turned, progress=False).argmax()
         tensor([4, 3, 2, 1, 0])
     """
-    options = SolverOptions(
-        epsilon, absolute, alpha, coarse, starts, tol, max_iter, seed, backend, progress
-    )
-    task = read_task(source, target, cost, p, q, features, known_pairs, options)
+    task = read_task(
+        source, target, cost=cost, p=p, q=q, features=features, known_pairs=known_pairs,
+        epsilon=epsilon, absolute=absolute, alpha=alpha, coarse=coarse, starts=starts, tol=tol,
+        max_iter=max_iter, seed=seed, backend=backend, progress=progress,
+    )  # fmt: skip
     return task.solve(is_sharpened=True)

@@ -34,16 +34,18 @@ logger = logging.getLogger(__name__)
 def read_task(
     source: Any,
     target: Any,
-    cost: Any,
-    p: Tensor | None,
-    q: Tensor | None,
-    features: tuple[Tensor, Tensor] | None,
-    known_pairs: Tensor | None,
-    options: SolverOptions,
+    *,
+    cost: Any = None,
+    p: Tensor | None = None,
+    q: Tensor | None = None,
+    features: tuple[Tensor, Tensor] | None = None,
+    known_pairs: Tensor | None = None,
+    **options: Any,
 ) -> "Task":
     """Read and check the arguments of :func:`.gromov_wasserstein`."""
-    options = replace(options, starts=read_starts(options.starts, STARTS))
-    SINKHORN.check(options.backend)
+    checked = SolverOptions(**options)
+    checked = replace(checked, starts=read_starts(checked.starts, STARTS))
+    SINKHORN.check(checked.backend)
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
     given = (("p", p, first.num_points), ("q", q, second.num_points))
@@ -53,7 +55,7 @@ def read_task(
         features = read_features(features, first, second)
     if known_pairs is not None:
         known_pairs = read_known_pairs(known_pairs, first, second)
-    return Task(first, second, left, right, features, known_pairs, options)
+    return Task(first, second, left, right, features, known_pairs, checked)
 
 
 @dataclass(frozen=True, eq=False)
