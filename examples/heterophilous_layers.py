@@ -10,6 +10,7 @@ import itertools
 import torch
 import torch.nn.functional as F
 from heterophilous_network import DEGREE, MANY_FEATURES, Settings
+from study.endpoint_conductance import EndpointConductance
 from torch import Tensor
 from torch.nn import BatchNorm1d, Linear, Module, ModuleList, Parameter
 from torch_geometric.data import Data
@@ -19,7 +20,7 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from jsem_pyg.diffusion.filters import Heat, Learned
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicDiffusion, EndpointConductance
+from jsem_pyg.nn import AnisotropicDiffusion
 
 LAYER_VARIANTS = ("none", "gcn", "open", "ends", "learned", "learned_ends")
 _TIME = 2.0  # at which `AnisotropicChebConv` starts

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from heterophilous_graphs import node_geometry
+from study.endpoint_conductance import EndpointConductance
 from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Parameter
 from torch_geometric.data import Data
@@ -13,7 +14,7 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from jsem_pyg.diffusion.filters import FilterBank, Heat, Learned
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, EndpointConductance
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 VARIANTS = (
     "none",

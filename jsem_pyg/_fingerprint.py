@@ -4,7 +4,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -56,7 +56,7 @@ def describe(name: str, value: Any, outer: tuple[int, ...] = ()) -> dict[str, st
         value = torch.from_numpy(np.array(value))
     texts = {name: _text(value)}
     if id(value) not in outer:  # else a part of itself
-        for part, inner in _parts(value):
+        for part, inner in _parts(value).items():
             texts |= describe(f"{name}.{part}", inner, (*outer, id(value)))
     return texts
 
@@ -80,24 +80,22 @@ def _text(value: Any) -> str:
     return kind if has_parts or " at 0x" in text else text
 
 
-def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
-    """List entries, or public attributes; of a module what no state dict has."""
+def _parts(value: Any) -> dict[Any, Any]:
+    """Return entries, or public attributes, by name; of a module what no state dict has."""
     if isinstance(value, Mapping):
-        yield from value.items()
-    elif isinstance(value, list | tuple):
-        yield from enumerate(value)
-    elif not isinstance(value, _OPAQUE):
-        is_module = isinstance(value, nn.Module)
-        for key, inner in getattr(value, "__dict__", {}).items():
-            if not key.startswith("_") and not (is_module and key in _KNOWN_BY_SHAPE):
-                yield key, inner
-        if is_module:
-            frozen = (key for key, p in value._parameters.items() if p is not None)
-            yield from (
-                (f"{key}.requires_grad", value._parameters[key].requires_grad) for key in frozen
-            )
-            yield from ((key, value._buffers[key]) for key in value._non_persistent_buffers_set)
-            yield from value.named_children()
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return dict(enumerate(value))
+    if isinstance(value, _OPAQUE):
+        return {}
+    parts = {key: v for key, v in getattr(value, "__dict__", {}).items() if key[:1] != "_"}
+    if isinstance(value, nn.Module):
+        parts = {key: inner for key, inner in parts.items() if key not in _KNOWN_BY_SHAPE}
+        weights = ((key, p) for key, p in value._parameters.items() if p is not None)
+        parts |= {f"{key}.requires_grad": p.requires_grad for key, p in weights}
+        parts |= {key: value._buffers[key] for key in value._non_persistent_buffers_set}
+        parts |= dict(value.named_children())
+    return parts
 
 
 def check_same_settings(

@@ -6,12 +6,11 @@ import json
 import logging
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,11 +26,10 @@ _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
-# The first of these arrays that an .npz holds has the points; numpy calls a lone array arr_0.
-POINTS = ("x", "embeddings", "arr_0")
-# The arrays of an .npz that hold labels, and those that give names to class indices.
-LABELS = ("y", "labels")
-CLASS_NAMES = ("target_names", "classes")
+# Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
+_POINTS = ("x", "embeddings", "arr_0")
+_LABELS = ("y", "labels")
+CLASS_NAMES = ("target_names", "classes")  # of class indices
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,7 @@ class Reading:
     delimiter: str | None = None
     encoding: str | None = None
     header: int = 1  # lines: one or none
-    comment: str | None = None
     decimal: str | None = None
-    thousands: str | None = None
 
 
 def suffix_of(path: Path) -> str:
@@ -64,8 +60,8 @@ def read_rows(
 ) -> "pd.DataFrame":
     """Read a file as pandas does: cells are numbers, booleans or strings, missing ones NA.
 
-    An array [N, D] is a column of its rows. Columns `strings` of a text table are not converted:
-    "007" stays what it is.
+    An array [N, D] is a column "x" of its rows; labels beside it are a column "y". Columns
+    `strings` of a text table are not converted: "007" stays what it is.
 
     Raises:
         ValueError: if it has another suffix, or holds something else than that promises.
@@ -73,7 +69,7 @@ def read_rows(
     reading, suffix = reading or Reading(), suffix_of(path)
     pd = import_optional("pandas", "Reading a table")
     if suffix in (".npy", ".npz"):
-        return pd.DataFrame(_read_columns(path))
+        return pd.DataFrame(_columns_of_arrays(path))
     try:
         if suffix == ".parquet":
             import_optional("pyarrow.parquet", "Reading a .parquet file")
@@ -117,10 +113,10 @@ def _read_csv(
     text: str, delimiter: str | None, reading: Reading, strings: Collection[str]
 ) -> "pd.DataFrame":
     pd = import_optional("pandas", "Reading a table")
-    delimiter = reading.delimiter or delimiter or guess_delimiter(text)
+    delimiter = reading.delimiter or delimiter or _guess_delimiter(text)
     fix = (
-        "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter (got "
-        f"{delimiter!r}), or leave out lines that begin with # by --comment '#'."
+        "To fix this, quote the cells that hold the delimiter, or say which it is by --delimiter "
+        f"(got {delimiter!r})."
     )
     columns = strings if reading.header else [int(name) for name in strings if name.isdigit()]
     try:
@@ -128,9 +124,7 @@ def _read_csv(
             StringIO(text, newline=""),
             sep=r"\s+" if delimiter == " " else delimiter,
             header=0 if reading.header else None,
-            comment=reading.comment,
             decimal=reading.decimal or ".",
-            thousands=reading.thousands,
             dtype=dict.fromkeys(columns, str),
             na_values=_MISSING,
             float_precision="round_trip",  # pandas' own parser ends the process at 1e2147483648
@@ -141,18 +135,13 @@ def _read_csv(
     if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names
         raise ValueError(f"its rows are longer than its header. {fix}")
     table = table.rename(columns=str)
-    listed = ", ".join(map(repr, table.columns))
-    logger.info("Delimiter %r, columns %s", delimiter, listed)
     if reading.header and all(name.replace(".", "").isdigit() for name in table.columns):
-        logger.warning(
-            "The header holds numbers alone: %.200s. If it is a row like the others, pass "
-            "--header 0.",
-            listed,
-        )
+        listed = ", ".join(map(repr, table.columns))
+        logger.warning("The header is %.200s. If it is a row, pass --header 0.", listed)
     return table
 
 
-def guess_delimiter(text: str) -> str:
+def _guess_delimiter(text: str) -> str:
     """Return the delimiter that divides the first line into the most cells, or a comma."""
 
     def fit(delimiter: str) -> tuple[bool, int]:
@@ -169,47 +158,40 @@ def as_text(cells: "pd.Series") -> list[str]:
     return texts
 
 
-def _read_columns(path: Path) -> dict[str, list | np.ndarray]:
-    """Read the arrays with as many rows as the points, by name; class indices become names."""
-    with open_arrays(path, alone="x") as loaded:
-        arrays = dict(loaded)
-    tables = {name: array for name, array in arrays.items() if array.ndim == 2}
-    if not tables:
-        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+def _columns_of_arrays(path: Path) -> dict[str, Any]:
+    """Read points [N, D] as rows, and labels [N] by the names of their classes."""
+    x, y, classes = read_arrays(path)
+    if x.ndim != 2 or (y is not None and y.shape != x.shape[:1]):
+        shapes = [list(x.shape), *([] if y is None else [list(y.shape)])]
         raise ValueError(
-            f"Expected '{path}' to hold an array of shape [N, D] (got {shapes or 'none'})."
+            f"Expected '{path}' to hold points [N, D], perhaps with labels [N] (got {shapes})."
         )
-    points = next((name for name in POINTS if name in tables), next(iter(tables)))
-    columns: dict[str, list | np.ndarray] = {}
-    names = class_names(arrays)
-    for name, array in arrays.items():
-        if array.ndim not in (1, 2) or len(array) != len(tables[points]):
-            continue
-        is_index = name in LABELS and array.dtype.kind in "iu" and len(array) > 0
-        if is_index and names is not None and 0 <= array.min() <= array.max() < len(names):
-            array = names[array]
-        columns[name] = list(array) if array.ndim == 2 else array
-    return columns
+    if y is None or y.dtype.kind not in "iu" or classes is None:
+        return {"x": list(x)} if y is None else {"x": list(x), "y": y}
+    once = len(np.unique(classes)) == len(classes)
+    if not once or (len(y) and not 0 <= y.min() <= y.max() < len(classes)):
+        raise ValueError(
+            f"Expected '{path}' to name each class once, and class indices in [0, {len(classes)}) "
+            f"(got {y.min()} to {y.max()})."
+        )
+    return {"x": list(x), "y": classes[y]}
 
 
-def class_names(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return the array that names each class once; `classes` may be the class of each row."""
-    found = (arrays[name] for name in CLASS_NAMES if name in arrays)
-    is_once = (each for each in found if each.ndim == 1 and len(np.unique(each)) == len(each))
-    return next(is_once, None)
-
-
-@contextmanager
-def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """Open the arrays of a file by name, the one of an .npy as `alone`; a look-up reads one.
+def read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Read an ``.npy`` of points, or an ``.npz`` of points, perhaps labels, perhaps class names.
 
     Raises:
-        ValueError: if the file is damaged, or holds objects of Python, which could execute code.
+        ValueError: if the file is damaged, holds no points, or holds objects of Python, which
+            could execute code.
     """
     with path.open("rb") as file:  # since np.load leaves a broken file open
         try:
             loaded = np.load(file, allow_pickle=False)
-            yield {alone: loaded} if isinstance(loaded, np.ndarray) else loaded
+            arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else loaded
+            x, labels, names = (
+                next((arrays[name] for name in candidates if name in arrays), None)
+                for candidates in (_POINTS, _LABELS, CLASS_NAMES)
+            )
         except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
             # NumPy takes what it does not know for a pickle, and advises to execute it.
             pickled = "pickle" in str(error) and (
@@ -219,3 +201,9 @@ def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
             raise ValueError(
                 f"Could not read '{path}' as a file of arrays: {pickled or error}"
             ) from error
+        if x is None:
+            raise ValueError(
+                f"Expected '{path}' to hold one of the arrays {', '.join(_POINTS)} (got "
+                f"{', '.join(arrays)})."
+            )
+        return x, labels, names

@@ -23,8 +23,7 @@ _TREE = "tree"  # the name of the tensor that holds the JSON text
 _HEADER = "jsem_pyg"  # the entry of the header for the rest
 
 _FLOATS = ["float64", "float32", "float16", "bfloat16"]
-_NAMES = [*_FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool"]
-_DTYPES = {f"torch.{name}": getattr(torch, name) for name in _NAMES}
+_DTYPES = [*_FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool"]
 
 
 def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> None:
@@ -99,13 +98,11 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
         return {"array": _to_json(place, torch.from_numpy(value), tensors)}
     if value is None or type(value) in (bool, int, float, str):
         return value
-    if type(value) in (Tensor, Parameter) and value.layout == torch.strided:
-        if str(value.dtype) in _DTYPES and value.numel() == 0:  # safetensors 0.4 cannot read it
-            return {"empty": [str(value.dtype), list(value.shape)]}
-        if str(value.dtype) in _DTYPES:
-            name = f"{len(tensors)} {place}"
-            tensors[name] = value
-            return {"tensor": name}
+    is_tensor = type(value) in (Tensor, Parameter) and value.layout == torch.strided
+    if is_tensor and str(value.dtype).removeprefix("torch.") in _DTYPES:
+        name = f"{len(tensors)} {place}"
+        tensors[name] = value
+        return {"tensor": name}
     if isinstance(value, list | tuple):
         return [_to_json(f"{place}[{i}]", inner, tensors) for i, inner in enumerate(value)]
     if isinstance(value, dict) and all(type(key) in (str, int) for key in value):
@@ -127,8 +124,6 @@ def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
         return tensors[inner]
     if kind == "array":
         return _from_json(inner, tensors).numpy()
-    if kind == "empty" and 0 in inner[1]:
-        return torch.empty(inner[1], dtype=_DTYPES[inner[0]])
     if kind == "dict":
         return {key: _from_json(value, tensors) for key, value in inner}
     raise ValueError(kind)

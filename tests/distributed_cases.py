@@ -8,7 +8,7 @@ import pytest
 import torch
 from laws import random_graph
 from layer_cases import Similarity
-from shard_cases import build_shards, refuse_shards
+from processes import join
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
@@ -256,21 +256,9 @@ def run_cases(size, dtype, names, group=None):
     return found
 
 
-def start(rank, size, folder, seconds=60):
-    """Join the others."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/meeting",
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=seconds),  # a process whose partner died ends, too
-    )
-
-
 def run(rank, size, folder):
     """All cases among four processes in float32; pairs share the graphs in float64."""
-    start(rank, size, folder)
+    join(rank, size, folder)
     halves = [torch.distributed.new_group([0, 1]), torch.distributed.new_group([2, 3])]
     found = {
         4: run_cases(4, torch.float32, GRAPHS),
@@ -279,9 +267,6 @@ def run(rank, size, folder):
         "data parallel": train_data_parallel(distribute_random(4)),
         "read": read_rows(rank, folder),
         "columns": diffuse_columns(),
-        "shards": build_shards(4),
-        "shards of pairs": build_shards(2, halves[rank // 2]),
-        "refused shards": refuse_shards(rank),
         "fit": fit_with_a_break(f"{folder}/run.safetensors"),
         "fit of pairs": fit_of_pair(rank // 2, halves[rank // 2]),
         "error": lose(3, rank),

@@ -9,20 +9,27 @@ from jsem_pyg.diffusion.options import HeatOptions
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph import HypergraphStructure
 
-METHODS = (None, "dense", "csr", "incidence")
+WAYS = (None, True, False)  # by a dense kernel
 
 
 def hypergraph_diffusion(
-    x, hyperedge_index, hyperedge_weight=None, t=1.0, *, num_hyperedges=None, method=None, **options
+    x,
+    hyperedge_index,
+    hyperedge_weight=None,
+    t=1.0,
+    *,
+    num_hyperedges=None,
+    by_kernel=None,
+    **options,
 ):
-    """What a layer does, for times of any kind and by any method."""
+    """What a layer does, for times of any kind and either way."""
     check_signal(x)
     hypergraph = hyperedge_index
     if not isinstance(hypergraph, HypergraphStructure):
         count = num_hyperedges if hyperedge_weight is None else len(hyperedge_weight)
         hypergraph = HypergraphStructure(hypergraph, x.size(-2), count)
     options, times = HeatOptions(**options, domain="hypergraph"), read_times(t, x.size(-1))
-    out = hypergraph_heat(x, hypergraph, hyperedge_weight, times, options, method)
+    out = hypergraph_heat(x, hypergraph, hyperedge_weight, times, options, by_kernel)
     return squeeze_scales(out, t)
 
 

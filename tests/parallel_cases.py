@@ -1,10 +1,9 @@
 """What a process of a data-parallel run does: a module of its own, for a new process to import."""
 
-from datetime import timedelta
-
 import torch
 from hypergraph_cases import case
 from layer_cases import CHANNELS, make_data
+from processes import join
 from torch.nn.parallel import DistributedDataParallel
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
@@ -54,14 +53,7 @@ def train(layer, model, ranks, make_arguments, with_attr, num_steps=3):
 
 def run(rank, folder):
     """All cases in one process of two; writes what it learned."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/meeting",
-        rank=rank,
-        world_size=WORLD,
-        timeout=timedelta(seconds=60),  # a process whose partner died ends, too
-    )
+    join(rank, WORLD, folder)
     learned = {name: learn(rank, *case) for name, case in CASES.items()}
     torch.save(learned, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()

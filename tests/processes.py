@@ -1,12 +1,31 @@
 """Several processes at once, for tests of what they do together."""
 
 import multiprocessing
+from datetime import timedelta
 from multiprocessing import forkserver
 
 import pytest
 import torch
 
 PRELOAD = ["jsem_pyg.nn", "jsem_pyg.partition", "jsem_pyg.training", "torch_geometric.data"]
+
+
+needs_gloo = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this build of torch has no gloo",
+)
+
+
+def join(rank, size, folder):
+    """Meet the other processes."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=60),  # a process whose partner died ends, too
+    )
 
 
 def run_together(function, arguments, count):

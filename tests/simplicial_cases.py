@@ -13,11 +13,11 @@ from jsem_pyg.graph.prepare import GraphReader
 
 def simplicial_diffusion(
     x, edge_index, triangles=None, edge_weight=None, triangle_weight=None, t=1.0, t_up=None,
-    *, normalization=None, **options,
+    **options,
 ):  # fmt: skip
     """What a layer does, for times of any kind."""
     check_signal(x)
-    options = HeatOptions(**options, normalization=normalization, domain="complex")
+    options = HeatOptions(**options, normalization=None, domain="complex")
     times = read_times(t, x.size(-1)), read_times(t if t_up is None else t_up, x.size(-1), "t_up")
     weights = edge_weight, triangle_weight
     weighted = read_complex(GraphReader(size=0), edge_index, x, triangles, *weights)
@@ -94,25 +94,16 @@ def dense_boundaries(edge_index, num_nodes, triangles=None):
     return b1, b2
 
 
-def dense_parts(
-    edge_index, num_nodes, triangles=None, edge_weight=None, triangle_weight=None, how=None
-):
+def dense_parts(edge_index, num_nodes, triangles=None, edge_weight=None, triangle_weight=None):
     """L_down and L_up [E, E], in the orientation of the columns; differentiable in the weights."""
     b1, b2 = dense_boundaries(edge_index, num_nodes, triangles)
-    w0 = torch.ones(num_nodes, dtype=torch.float64)
     w1, w2 = edge_weight, triangle_weight
     if w1 is None:
         w1 = torch.ones(b1.size(1), dtype=torch.float64)
-        if how is not None:
-            w1 = b2.abs().sum(1).clamp(min=1)
     if w2 is None:
         w2 = torch.ones(b2.size(1), dtype=torch.float64)
-    if how is not None:
-        degree = b1.abs() @ w1
-        w0 = torch.where(degree > 0, 2 * degree, torch.ones_like(degree))
-        w2 = w2 / 3
     root = w1.sqrt()
-    down = root[:, None] * (b1.t() @ (b1 / w0[:, None])) * root
+    down = root[:, None] * (b1.t() @ b1) * root
     up = (b2 * w2) @ b2.t() / root[:, None] / root
     return down, up
 

@@ -54,21 +54,12 @@ class Run(NamedTuple):
 
     script: str
     options: str  # {data} is a folder with small files; --output is added
-    good: Callable[[Any], Any]
+    good: Callable[[Any], Any] = lambda result: True
     says: str = ""  # on the page that it writes
     patches: Mapping[str, Any] = MappingProxyType({})
     once: str = ""  # what must not run again where the results are there
     slow: bool = False
     needs: tuple[str, ...] = ()
-
-    @property
-    def is_slow(self):
-        return self.slow or self.script in SLOW
-
-
-# Those that take more than four seconds.
-SLOW = {f"benchmarks/{name}" for name in ("out_of_core", "curvature", "memory", "alignment")}
-SLOW |= {"heterophilous"}
 
 
 def absent(name):
@@ -80,12 +71,140 @@ def by_way(table, way, column):
     return table.set_index(way)[column]
 
 
-RUNS = [
+EMBEDDED = "{data}/20newsgroups_train_minilm.npz"
+
+# Benchmarks have to run and to write what they find; examples have to find what their pages say.
+BENCHMARKS = [
     Run(
-        "learn_diffusion",
-        "--epochs 3 --seeds 2 --conductance mlp --no-figures",
-        lambda table: table["ari_mean"].filter(like="triplets") > 0.6,
+        "training_epoch",
+        "--num-points 60 --channels 5 --k 4 --degree 6 --repeats 1",
+        says="| torch, K = 6 |",
+        patches={"find_spec": absent},
     ),
+    Run(
+        "scaling",
+        "--num-nodes 50 --repeats 1 --backends reference torch",
+        patches={"SIZES": [60, 90], "CHANNELS": [4, 9], "DEGREES": [3], "SCALES": [2]},
+    ),
+    Run(
+        "out_of_core",
+        "--nodes 80 --channels 20 --compare 5 --memory 64GB --scratch {data}",
+        slow=True,
+    ),
+    Run(
+        "ordering",
+        "--num-nodes 300 --neighbours 5 --channels 4 --degree 3 --repeats 1",
+        patches={"ROWS_OF_A_BLOCK": 50, "LINES": 64},
+    ),
+    Run("small_graphs", "--repeats 1 --batches 1"),
+    Run(
+        "filters",
+        "--num-points 60 --channels 4 --k 5 --repeats 1",
+        lambda table: table["relative difference"].dropna() < 2e-6,
+    ),
+    Run("report", "--num-points 300 --channels 8 --layout pca", slow=True),  # begins a browser
+    Run(
+        "large_graphs",
+        "--nodes 40 --channels 5 --degree 3 --stream-size 1000 --repeats 1 --before= --ablate",
+        says="| without asking ahead |",
+    ),
+    Run(
+        "sizes",
+        "--channels 5 --degree 3 --repeats 1 --stream-size 1000 --nodes 60 40",
+        says="an epoch grows as edges^",
+        once="measure",
+    ),
+    Run(
+        "memory",
+        "--only 1d --scale 0.01 --scratch {data}",
+        says="with 0.01 times as many nodes as they say: that tries no promise",
+        once="watch",
+        slow=True,
+    ),
+    Run("gpu_epoch", "--rehearse", slow=True),  # Triton's interpreter
+    Run(
+        "curvature",
+        "--num-points 80 --channels 8 --k 6 --repeats 1",
+        patches={"SIZES": [60, 120]},
+        needs=("GraphRicciCurvature",),
+        slow=True,
+    ),
+    Run(
+        "pruning",
+        f"--sizes 200 --k 6 --epochs 12 --seeds 2 --threshold 0.3 --embeddings {EMBEDDED}",
+        lambda table: table["moved"] < 1,
+    ),
+    Run(
+        "self_training",
+        "--nodes 300 --classes 3 --channels 8 --k 6 --before HEAD",
+        lambda table: table["ARI"] > 0.8,
+        slow=True,
+        needs=("git",),
+    ),
+    Run("relational", "accuracy --quick --kinds RGCNConv RelationalChebConv"),
+    Run("relational", "precompute --quick"),
+    Run(
+        "neighbours",
+        "--features 8 --k 4 --num-graphs 3",
+        lambda table: table.loc[table["way"] == "flat", ["recall", "flat / this"]] == 1,
+        patches={"SIZES": [500, 900]},
+    ),
+    Run("levels", "--quick --output {tmp}/levels.md", once="measure", slow=True),
+    Run("bertopic_topics", "--quick", says="| quick |", slow=True, needs=("bertopic",)),
+    Run("choosing", "--times 0 5 --k 5 30 --seeds 1", slow=True),
+    Run(
+        "alignment",
+        "--one-process --repeats 1 --splits 1 --peer-points 10 --sizes 300x350 --points 200 "
+        "--ways Geo gromov POT torchgw",
+        lambda table: float(table.set_index("way")["P@1"]["gromov_wasserstein"]) > 0.9,
+        slow=True,
+    ),
+    Run(
+        "graph_matching",
+        "--sizes 60 --seeds 1 --graphs preferential blocks --ways ours FAQ",
+    ),
+    Run(
+        "alignment_confidence",
+        "--seeds 1 --nodes 30 31",
+        lambda rows: rows.loc[rows["case"].str.contains("unrelated"), "right"].eq(0),
+        says="| curve |",
+        patches={"GRAPHS": ("random",), "LEVELS": (10,), "POINTS": ("curve",)},
+    ),
+    Run(
+        "hypergraph",
+        "--tokens 6 --experts 4 --channels 3 --many-experts 5 --many-tokens 2 --repeats 1 "
+        "--devices cpu",
+    ),
+    Run(
+        "distributed",
+        "--num-nodes 2000 --time-nodes 1000 --channels 4 --terms 5 --repeats 1 --processes",
+        slow=True,
+    ),
+    Run(
+        "poisoned_edges",
+        "--quick --seeds 1",
+        lambda runs: runs["accuracy: heat, conductance"] > runs["accuracy: GCN"],
+        says="| digits, heat, pruned |",
+        patches={"CASES": [("none", 0.0), ("attack", 0.5)]},
+        once="run",
+    ),
+    Run("words", "--quick", once="run"),
+    Run(
+        "sketch",
+        "--quick --seeds 1 --methods sketch_nodes fastrp",
+        lambda table: float(by_way(table, "method", "accuracy")["sketch_nodes"].split()[0]) > 80,
+        says="| planted | sketch_nodes | ",
+    ),
+    Run(
+        "surfaces",
+        "--vertices 200 --eigenvectors 20",
+        lambda table: table.loc[table["way"] == "ours", "beside the truth"].max() < 0.3,
+        says="| 20 eigenvectors | ",
+        once="measure",
+    ),
+]
+RUNS = [
+    *(each._replace(script=f"benchmarks/{each.script}") for each in BENCHMARKS),
     Run(
         "learn_diffusion",
         "--epochs 3 --seeds 2 --dataset 20newsgroups --data {data} --no-figures --sketch-dim 8",
@@ -93,251 +212,40 @@ RUNS = [
     ),
     Run(
         "learn_diffusion",
-        "--epochs 3 --seeds 2 --dataset {data}/points.npy --clusters 3",
+        "--epochs 3 --seeds 2 --dataset {data}/points.npy --clusters 3 --conductance mlp",
         lambda table: list(table.filter(like="_mean")) == ["t_mean", "energy_mean"],
         patches={"MAP_POINTS": 50},
     ),
     Run(
-        "benchmarks/training_epoch",
-        "--num-points 60 --channels 5 --k 4 --degree 6 --repeats 1",
-        lambda table: table["naive epoch / this"].iloc[-1] == 1,
-        says="| torch, K = 6 |",
-        patches={"find_spec": absent},
-    ),
-    Run(
-        "benchmarks/training_epoch",
-        "--num-points 60 --channels 5 --k 4 --degree 6 --repeats 1",
-        lambda table: table["epoch s"][["JAX, numba, K = 6", "JAX, xla, K = 6"]] > 0,
-        slow=True,
-        needs=("jax.numpy",),
-    ),
-    Run(
         "jax_conductance",
         "--points 300 --k 6 --labels 3 --seeds 1 --steps 30",
-        lambda table: [
-            table["accuracy"].iloc[1:].min() > table["accuracy"].iloc[0] > 0.5,
-            table["h between classes"].iloc[2] < table["h within classes"].iloc[2] < 1,
-        ],
+        lambda table: table["accuracy"].iloc[1:].min() > table["accuracy"].iloc[0] > 0.5,
         says="| 3 | learned t and conductance |",
         slow=True,
         needs=("jax.numpy", "optax"),
     ),
     Run(
-        "benchmarks/scaling",
-        "--num-nodes 50 --repeats 1 --backends reference torch",
-        lambda table: len(table) == 2 * (2 + 2 + 1 + 1),
-        patches={"SIZES": [60, 90], "CHANNELS": [4, 9], "DEGREES": [3], "SCALES": [2]},
-    ),
-    Run(
-        "benchmarks/out_of_core",
-        "--nodes 80 --channels 20 --compare 5 --memory 64GB --scratch {data}",
-        # CUDA's libraries alone take more than one.
-        lambda table: (table["time / in memory"] > 0) & table["peak GB"].between(0.001, 4),
-    ),
-    Run(
-        "benchmarks/ordering",
-        "--num-nodes 300 --neighbours 5 --channels 4 --degree 3 --repeats 1",
-        lambda table: by_way(table, "order", "MB a term").idxmax() == "none",
-        patches={"ROWS_OF_A_BLOCK": 50, "LINES": 64},
-    ),
-    Run(
-        "benchmarks/small_graphs",
-        "--repeats 1 --batches 1",
-        lambda table: (table.filter(like="ratio") == 1).all(axis=1).any(),
-    ),
-    Run(
-        "benchmarks/filters",
-        "--num-points 60 --channels 4 --k 5 --repeats 1",
-        lambda table: table["relative difference"].dropna() < 2e-6,
-    ),
-    Run(
-        "benchmarks/report",
-        "--num-points 300 --channels 8 --layout pca",
-        lambda table: table["MB"].between(1, 10),
-        slow=True,  # it begins a browser, where there is one
-    ),
-    Run(
-        "benchmarks/large_graphs",
-        "--nodes 40 --channels 5 --degree 3 --stream-size 1000 --repeats 1 --before= --ablate",
-        lambda table: table["wall / least"] > 0,
-        says="| without asking ahead |",
-    ),
-    Run(
-        "benchmarks/large_graphs",
-        "--nodes 40 --channels 5 --degree 3 --stream-size 1000 --repeats 1 --before HEAD",
-        lambda table: table["way"].tolist() == ["now", "before"],
-        slow=True,
-        needs=("git",),
-    ),
-    Run(
-        "benchmarks/sizes",
-        "--channels 5 --degree 3 --repeats 1 --stream-size 1000 --nodes 60 40",
-        lambda table: table[["epoch cpu s", "cpu s / counted", "counted GB"]] > 0,
-        says="an epoch grows as edges^",
-        once="measure",
-    ),
-    Run(
-        "benchmarks/memory",
-        "--only 1d --scale 0.01 --scratch {data}",
-        lambda table: [
-            table["peak GB"].dropna().between(0.001, 0.5),
-            table["kept"][table["peak GB"].notna()] == "yes",
-        ],
-        says="with 0.01 times as many nodes as they say: that tries no promise",
-        once="watch",
-    ),
-    Run(
-        "benchmarks/gpu_epoch",
-        "--rehearse",  # Triton's interpreter
-        lambda table: table["error"].dropna() < 1e-4,
-        slow=True,
-    ),
-    Run(
-        "benchmarks/curvature",
-        "--num-points 80 --channels 8 --k 6 --repeats 1",
-        lambda tables: (tables[0]["ratio"] > 0) & tables[0]["way"].eq("ours").any(),
-        patches={"SIZES": [60, 120]},
-        needs=("GraphRicciCurvature",),
-    ),
-    Run(
-        "benchmarks/pruning",
-        "--sizes 200 --k 6 --epochs 12 --seeds 2 --threshold 0.3 "
-        "--embeddings {data}/20newsgroups_train_minilm.npz",
-        lambda table: [
-            table.loc[table["way"] == "all edges", "edges left"].eq(1),
-            table["edges left"].iloc[-1] < table["edges left"].iloc[-2] <= 1,
-            table["moved"] < 1,
-        ],
-    ),
-    Run(
-        "benchmarks/self_training",
-        "--nodes 300 --classes 3 --channels 8 --k 6 --before HEAD",
-        lambda table: (table["ARI"] > 0.8) & (table["seconds / now"][0] == 1),
-        slow=True,
-        needs=("git",),
-    ),
-    Run(
-        "benchmarks/relational",
-        "accuracy --quick --kinds RGCNConv RelationalChebConv",
-        lambda table: table["Macro-F1"].between(20, 100),
-    ),
-    Run(
-        "benchmarks/relational",
-        "precompute --quick",
-        lambda table: table["Macro-F1"].between(20, 100),
-    ),
-    Run(
-        "benchmarks/neighbours",
-        "--features 8 --k 4 --num-graphs 3",
-        lambda table: table.loc[table["way"] == "flat", ["recall", "flat / this"]] == 1,
-        patches={"SIZES": [500, 900]},
-    ),
-    Run(
-        "benchmarks/levels",
-        "--quick --output {tmp}/levels.md",
-        lambda runs: 0 < runs["first"].item() <= runs["best"].item() <= 1,
-        once="measure",
-        slow=True,
-    ),
-    Run(
-        "benchmarks/bertopic_topics",
-        "--quick",
-        lambda runs: runs["without a topic"].between(0, 1) & runs["coherence"].between(-1, 1),
-        says="| quick |",
-        slow=True,
-        needs=("bertopic",),
-    ),
-    Run(
-        "benchmarks/choosing",
-        "--times 0 5 --k 5 30 --seeds 1",
-        lambda tables: [
-            tables[0]["ARI"][1] > tables[0]["ARI"][0] + 0.05,  # heat helps
-            tables[1]["ARI"].min() > 0.7,
-            tables[1]["purity"][0] > tables[1]["purity"][1],
-        ],
-        slow=True,
-    ),
-    Run(
-        "benchmarks/alignment",
-        "--one-process --repeats 1 --splits 1 --peer-points 10 --sizes 300x350 --points 200 "
-        "--ways Geo gromov POT torchgw",
-        lambda table: [
-            float(table.set_index("way")["abs. rho"]["GeodesicCost"]) > 0.99,
-            float(table.set_index("way")["P@1"]["gromov_wasserstein"]) > 0.9,
-        ],
-        slow=True,
-    ),
-    Run(
-        "benchmarks/alignment",
-        "--one-process --repeats 1 --splits 1 --cases spiral --sizes 60x70 --points 120 --ways POT",
-        lambda table: [table["marginals off by"][0] < 1e-9, *(table["CPU s"] > 0)],
-        needs=("ot",),
-    ),
-    Run(
         "align_embeddings",
         "--points 120 --splits 1",
-        lambda rows: [
-            rows.loc[rows["starts"] == "all starts", ["P@1", "label transfer"]] > 0.9,
-            rows.loc[rows["starts"] == "all starts", "relative cost"] < 0.5,
-        ],
+        lambda rows: rows.loc[rows["starts"] == "all starts", ["P@1", "label transfer"]] > 0.9,
     ),
-    Run(
-        "align_embeddings",
-        "--dataset {data}/equal.npy --splits 1 --no-ablation",  # some points are the same
-        lambda rows: "label transfer" not in rows,
-    ),
-    Run(
-        "align_cells",
-        "--cells 150 --seeds 2",
-        lambda rows: rows[["FOSCTTM", "label transfer"]].ge(0) & (len(rows) == 2),
-        says="simulated 1",
-    ),
-    Run(
-        "benchmarks/graph_matching",
-        "--sizes 60 --seeds 1 --graphs preferential blocks --ways ours FAQ",
-        lambda _: True,
-    ),
-    Run(
-        "benchmarks/alignment_confidence",
-        "--seeds 1 --nodes 30 31",
-        lambda rows: [
-            rows.loc[rows["case"].str.contains("unrelated"), "right"].eq(0),
-            by_way(rows, "case", "confidence")["random, unrelated"]
-            < by_way(rows, "case", "confidence")["random"] - 0.3,
-        ],
-        says="| curve |",
-        patches={"GRAPHS": ("random",), "LEVELS": (10,), "POINTS": ("curve",)},
-    ),
+    Run("align_embeddings", "--dataset {data}/equal.npy --splits 1 --no-ablation"),
+    Run("align_cells", "--cells 150 --seeds 2", says="simulated 1"),
     Run(
         "unseen_documents",
-        "--epochs 2 --seeds 2 --k 6 --embeddings {data}/20newsgroups_train_minilm.npz",
+        f"--epochs 2 --seeds 2 --k 6 --embeddings {EMBEDDED}",
         lambda table: table.index.tolist() == ["raw", "extended", "refitted"],
         says="| extended | ",
     ),
     Run(
         "estimators",
         "--points 300 --seeds 1 --labels 3",
-        lambda tables: (
-            [
-                by_way(tables["clusters"], "clusters of", "ARI")[f"heat, {each}"]
-                > by_way(tables["clusters"], "clusters of", "ARI")[each]
-                for each in ("KMeans", "HDBSCAN")
-            ]
-            + [tables["new"]["ARI of new points"] > 0.4, tables["few_labels"]["new points"] > 0.5]
-        ),
+        lambda tables: [
+            by_way(tables["clusters"], "clusters of", "ARI")[f"heat, {each}"]
+            > by_way(tables["clusters"], "clusters of", "ARI")[each]
+            for each in ("KMeans", "HDBSCAN")
+        ],
         patches={"find_spec": absent},  # UMAP takes long to load
-    ),
-    Run(
-        "estimators",
-        "--points 200 --seeds 1 --labels 3 --umap-epochs 20",
-        lambda tables: "heat, UMAP, HDBSCAN" in set(tables["clusters"]["clusters of"]),
-        slow=True,
-    ),
-    Run(
-        "benchmarks/hypergraph",
-        "--tokens 6 --experts 4 --channels 3 --many-experts 5 --many-tokens 2 --repeats 1 "
-        "--devices cpu",
-        lambda table: (table["peak MB"] > 0) & (len(table) == 16),
     ),
     Run(
         "expert_coupling",
@@ -346,73 +254,23 @@ RUNS = [
     ),
     Run(
         "semi_supervised",
-        "--quick",
+        "--quick --models GCN 'anisotropic heat'",
         lambda table: table.loc[table["model"] == "anisotropic heat", "mean"] > 45,  # chance: 25
         says="| synthetic | plain | GCN |",
-        slow=True,
     ),
+    Run("drop_in_links", "--quick --conv gcn ours_curvature --output {tmp}/runs.csv"),
+    Run("drop_in", "--quick --split random --output {tmp}/runs.csv"),
+    Run("heterophilous", "--quick", once="run", slow=True),
     Run(
-        "semi_supervised",
-        "--quick --models GCN 'anisotropic heat'",
-        lambda table: table.loc[table["model"] == "anisotropic heat", "mean"] > 45,
-    ),
-    Run(
-        "benchmarks/distributed",
-        "--num-nodes 2000 --time-nodes 1000 --channels 4 --terms 5 --repeats 1 --processes",
-        lambda tables: (
-            tables[0][tables[0]["parts"] == 16]
-            .set_index("order")["MB a term, all"][["metis", "bandwidth", "random"]]
-            .is_monotonic_increasing
-        ),
-        slow=True,
-    ),
-    Run(
-        "benchmarks/shards",
-        "--points 300 --features 8 --processes 1 --index flat",
-        lambda table: [table["the same"], table["halo / rows"] == 0],
-        says="| cells | flat | 1 |",
-    ),
-    Run(
-        "benchmarks/poisoned_edges",
-        "--quick --seeds 1",
+        "denoising",
+        "--quick --methods noisy heat learned",
         lambda runs: [
-            runs["accuracy: GCN"].iloc[1] < runs["accuracy: GCN"].iloc[0],
-            runs["accuracy: heat, conductance"] > runs["accuracy: GCN"],
+            each.loc[each["method"] != "noisy", "psnr"].min()
+            > each.loc[each["method"] == "noisy", "psnr"].item() + 3
+            for _, each in runs.groupby("picture")
         ],
-        says="| digits, heat, pruned |",
-        patches={"CASES": [("none", 0.0), ("attack", 0.5)]},
-        once="run",
-    ),
-    Run(
-        "drop_in_links",
-        "--quick --conv gcn ours_curvature --output {tmp}/runs.csv",
-        lambda table: len(table) == 4,
-    ),
-    *(
-        Run("drop_in", f"--quick --split {split} --output {{tmp}}/runs.csv", lambda _: True)
-        for split in ("public", "random")
-    ),
-    Run(
-        "benchmarks/words",
-        "--quick",
-        lambda runs: np.diff(runs.groupby("weight")["ari"].mean()[[0.0, 0.5]]) > 0.2,
-        once="run",
-    ),
-    Run("heterophilous", "--quick", lambda runs: runs["test"].between(0, 100), once="run"),
-    *(
-        Run(
-            "denoising",
-            f"--quick --methods noisy heat learned {more}",
-            lambda runs: [
-                each.loc[each["method"] != "noisy", "psnr"].min()
-                > each.loc[each["method"] == "noisy", "psnr"].item() + 3
-                for _, each in runs.groupby("picture")
-            ],
-            patches={"HEAT_TIMES": [0.5, 2.0]},
-            once="Task.run",
-            slow=bool(more),
-        )
-        for more in ("", "tv open grid other")
+        patches={"HEAT_TIMES": [0.5, 2.0]},
+        once="Task.run",
     ),
     Run(
         "hetero_labels",
@@ -430,27 +288,6 @@ RUNS = [
             for task, each in runs.pivot(index="task", columns="method", values="error").iterrows()
             if task.startswith("expression")
         ],
-    ),
-    Run(
-        "benchmarks/sketch",
-        "--quick --seeds 1 --methods sketch_nodes fastrp",
-        lambda table: float(by_way(table, "method", "accuracy")["sketch_nodes"].split()[0]) > 80,
-        says="| planted | sketch_nodes | ",
-    ),
-    Run(
-        "benchmarks/sketch",
-        "--million --nodes 2000 --methods sketch_nodes",
-        lambda table: table["CPU s"] > 0,
-    ),
-    Run(
-        "benchmarks/surfaces",
-        "--vertices 200 --eigenvectors 20",
-        lambda table: [
-            table.loc[table["way"] == "ours", "beside potpourri3d"].max() < 1e-3,
-            table.loc[table["way"] == "ours", "beside the truth"].max() < 0.3,
-        ],
-        says="| 20 eigenvectors | ",
-        once="measure",
     ),
 ]
 
@@ -474,7 +311,7 @@ def small_data(tmp_path):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(each, id=each.script, marks=[pytest.mark.slow] if each.is_slow else [])
+        pytest.param(each, id=each.script, marks=[pytest.mark.slow] if each.slow else [])
         for each in RUNS
     ],
 )
@@ -491,8 +328,7 @@ def test_an_example_with_small_settings(case, tmp_path, small_data, monkeypatch)
     options = case.options if "--output" in case.options else f"{case.options} --output {{tmp}}"
     options = shlex.split(options.format(tmp=out, data=small_data))
     result = module.main(options)
-    holds = case.good(result)
-    assert all(np.all(each) for each in (holds if isinstance(holds, list) else [holds]))
+    assert np.all(case.good(result))
     written = list(out.iterdir())
     assert all(path.stat().st_size > 0 for path in written if path.is_file())
     assert case.says in "".join(path.read_text() for path in written if path.suffix == ".md")
@@ -503,12 +339,8 @@ def test_an_example_with_small_settings(case, tmp_path, small_data, monkeypatch)
         pd.testing.assert_frame_equal(again, first, check_dtype=False)
 
 
-@pytest.fixture
-def learn_diffusion(monkeypatch):
-    return load("learn_diffusion", monkeypatch)
-
-
-def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeypatch, capsys):
+def test_the_main_job_on_its_embedded_default(tmp_path, monkeypatch, capsys):
+    learn_diffusion = load("learn_diffusion", monkeypatch)
     monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 100)
     table = learn_diffusion.main(["--epochs=3", "--seeds=2", f"--output={tmp_path}"])
     raw, isotropic, opened, learned = ari = table["ari_mean"]
@@ -580,26 +412,14 @@ def test_the_benchmark_of_real_graphs(tmp_path, monkeypatch):
     options += ["--ways", "ours", "FAQ (SciPy)", "FUGAL"]
     options += ["--kinds", "two-way", "real", "--noise", "10"]
     rows = benchmark.main(options)
-    assert rows.groupby("way")["accuracy"].count().to_dict() == {
-        "FAQ (SciPy)": 4,
-        "FUGAL": 0,
-        "ours": 4,
-    }
+    counts = {"FAQ (SciPy)": 4, "FUGAL": 0, "ours": 4}
+    assert rows.groupby("way")["accuracy"].count().to_dict() == counts
     ours = rows[rows["way"] == "ours"].set_index("graph")
     assert (ours.loc[["pair", "saved"], ["twins", "overlap", "true overlap"]] == 1).all(axis=None)
     assert ours.loc["mine", "true overlap"] < 1 == ours.loc["versions", "true overlap"]
-    scores = rows[["accuracy", "twins", "overlap", "MRR", "Hits@5"]].dropna()
-    assert ((scores >= 0) & (scores <= 1)).all(axis=None)
-    assert (scores["accuracy"] <= scores[["twins", "MRR", "Hits@5"]].min(axis=1)).all()
-    page = (out / "alignment_real.md").read_text()
-    assert "- FUGAL: no --peers (" in page
-    assert (out / "alignment_real.png").stat().st_size > 10_000
+    assert "- FUGAL: no --peers (" in (out / "alignment_real.md").read_text()
     monkeypatch.setattr(benchmark, "measure", None)  # nothing is left to run
     pd.testing.assert_frame_equal(benchmark.main(options), rows)
-    monkeypatch.setattr(benchmark, "measure", lambda run: dict.fromkeys(benchmark.SCORES, 0.5))
-    again = benchmark.main([*options, "--graphs", "mine", "--again"])
-    assert again["graph"].tolist() == rows["graph"].tolist()  # of others nothing is lost
-    assert (again["accuracy"][(again["graph"] == "mine") & (again["way"] == "ours")] == 0.5).all()
 
 
 @pytest.mark.slow
@@ -617,11 +437,6 @@ def test_the_benchmark_of_shapes(tmp_path, monkeypatch):
     assert "- CntGW, 300 points: no --peers." in (tmp_path / "alignment_shapes.md").read_text()
     monkeypatch.setattr(benchmark, "isolated", None)  # nothing is left to run
     pd.testing.assert_frame_equal(benchmark.main(options), rows)
-
-
-@pytest.fixture
-def semi_supervised(monkeypatch):
-    return load("semi_supervised", monkeypatch)
 
 
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
@@ -780,16 +595,9 @@ def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     assert "noise: 0." in capsys.readouterr().out
 
 
-@pytest.fixture
-def surfaces(monkeypatch):
-    return load("surfaces", monkeypatch)
-
-
-SMALL_SURFACES = ["--meshes", "5", "--epochs", "1", "--probes", "16"]
-
-
-def test_heat_on_surfaces(surfaces):
-    table = surfaces.main(["--vertices", "150", *SMALL_SURFACES]).set_index("what")["value"]
+def test_heat_on_surfaces(monkeypatch):
+    options = ["--vertices", "150", "--meshes", "5", "--epochs", "1", "--probes", "16"]
+    table = load("surfaces", monkeypatch).main(options).set_index("what")["value"]
     assert table["distance, beside potpourri3d"] < 1e-3
     assert table["distance, beside the great circle"] < 0.05
     assert table["signature, 16 probes, beside its exact columns"] < 0.6  # sqrt(2 / 16) = 0.35

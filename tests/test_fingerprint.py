@@ -106,16 +106,6 @@ def test_what_means_the_same_is_the_same():
     assert describe("it", loop)
 
 
-SCRIPT = """
-from torch import nn
-from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg._fingerprint import describe
-model = nn.Sequential(DiffusionClassifier(3, 2))
-model.act, model.names = nn.functional.relu, {"a", "b", "c", "d"}
-print(describe("it", model))
-"""
-
-
 def test_differences_are_named():
     same = {"t": "5.0", "k": 3}
     check_same_settings("run", same, dict(reversed(same.items())), "begin anew")

@@ -84,12 +84,6 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, monkeypatch, w
     assert (tmp_path / "runs.csv").read_bytes() == before  # not a single time measured anew
 
 
-def toy_table(study, path, methods, seeds):
-    """Rows of some methods on a data set that `complete` is given."""
-    wanted = study("runner").keys(dataset=["toy"], method=methods, seed=seeds)
-    return study("scoring").clustering_table(path, wanted, methods)
-
-
 def test_methods_get_the_graph_and_nothing_else(study):
     for labelled in (clusters_of_points(), citation_like()):
         study_set = study("data_sets").hide_labels(labelled)

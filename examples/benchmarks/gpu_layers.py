@@ -25,7 +25,7 @@ from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, RelationalChebConv
 from jsem_pyg.partition import diffuse_file
 from jsem_pyg.partition.files import pipeline
-from jsem_pyg.partition.files.memory import WorkSizes, choose_sizes
+from jsem_pyg.partition.files.memory import choose_width
 
 diffuse_module = import_module("jsem_pyg.partition.files.diffuse_file")
 
@@ -140,7 +140,7 @@ def panels(args: argparse.Namespace, note: Note) -> None:
         np.save(source, x.numpy())
         for pipeline._IN_FLIGHT in (1, 2):
             started = time.perf_counter()
-            with mock.patch.object(diffuse_module, "choose_sizes", narrow):
+            with mock.patch.object(diffuse_module, "choose_width", narrow):
                 diffuse_file(
                     source, structure, target, 5.0, edge_weight=weight, memory="16GB",
                     device=args.device, progress=False,
@@ -151,7 +151,6 @@ def panels(args: argparse.Namespace, note: Note) -> None:
                  failed=too_large(off, 1e-5), **{"forward ms": 1e3 * taken})  # fmt: skip
 
 
-def narrow(limit: int, flow: Any) -> WorkSizes:
+def narrow(limit: int, flow: Any, width: int | None) -> int:
     """Make eight panels at least, so that copies can fall into the time of others."""
-    sizes = choose_sizes(limit, flow)
-    return sizes._replace(width=max(flow.unit, min(sizes.width, flow.channels // 8)))
+    return max(flow.unit, min(choose_width(limit, flow, width), flow.channels // 8))

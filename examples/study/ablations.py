@@ -39,7 +39,7 @@ CANDIDATES = 8  # strangers, of which the nearest is a hard negative
 PROJECTION = 16  # channels of the projection that both ends of an edge share
 
 
-class EndpointConductance(torch.nn.Module):
+class CosineConductance(torch.nn.Module):
     """An edge conducts by the cosine of both ends' features after a shared linear projection."""
 
     def __init__(self, channels: int) -> None:
@@ -112,7 +112,7 @@ def with_features(data: Data, features: str) -> tuple[Data, str | torch.nn.Modul
     if features == "none":
         return data, "sigmoid"
     if features == "ends":
-        return data, EndpointConductance(data.x.size(1))
+        return data, CosineConductance(data.x.size(1))
     data = FormanCurvature()(data)
     return (data, "sigmoid") if features == "curvature" else (with_geometry(data), "mlp")
 

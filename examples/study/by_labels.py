@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from endpoint_conductance import EndpointConductance
 from filters import centred
 from learned import Open
 from torch import Tensor
@@ -31,7 +32,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import DiffusionClassifier, EndpointConductance
+from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit, propagate_labels, select_time
 from jsem_pyg.transforms import FormanCurvature
 
@@ -161,7 +162,8 @@ class BothEnds(Module):
         torch.nn.init.constant_(self.conductance.bias, OPEN_LOGIT)
 
     def forward(self, columns: Tensor | None) -> Tensor:
-        return self.conductance(self.z, self.edge_index)
+        source, target = self.edge_index
+        return self.conductance(columns, self.z[target], self.z[source])
 
 
 OPEN, ENDS, EDGES = "every edge open", "both ends", "edge features"

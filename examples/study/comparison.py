@@ -55,7 +55,8 @@ def paired_comparisons(
 
     Args:
         runs: a row for each run, with the columns dataset, method, seed, and the score.
-        reference: the method that all others are compared with; data sets without it are left out.
+        reference: the method that all others are compared with; data sets without it are left out,
+            and so are methods that have fewer than two seeds in common with it.
         score: the column to compare; higher is better.
         test: "t", or "wilcoxon" (signed ranks), whose two-sided p is at least 2^(1 - n) for n
             seeds: 0.06 for 5. Two-sided both. Differences that are all zero have p = 1.
@@ -68,8 +69,7 @@ def paired_comparisons(
 
     Raises:
         KeyError: if a column is missing or `test` is unknown.
-        ValueError: if the reference is unknown, a run occurs twice, a score is not finite, or two
-            methods share fewer than two seeds.
+        ValueError: if the reference is unknown, a run occurs twice, or a score is not finite.
 
     Example:
         >>> runs = pd.DataFrame({"dataset": "toy", "method": list("aaabbb"),
@@ -84,9 +84,9 @@ def paired_comparisons(
         if reference not in scores:
             continue
         for method in part["method"].unique():
-            if method != reference:
-                difference = (scores[method] - scores[reference]).dropna().to_numpy()
-                rows.append(_compare(dataset, method, reference, difference, test))
+            difference = (scores[method] - scores[reference]).dropna().to_numpy()
+            if method != reference and len(difference) > 1:
+                rows.append((dataset, method, *_compare(difference, test)))
     columns = ["dataset", "method", "pairs", "difference", "p"]
     table = pd.DataFrame(rows, columns=columns)
     table["p_holm"] = holm_correction(table["p"].to_numpy(dtype=float))
@@ -110,18 +110,11 @@ def _check_runs(runs: pd.DataFrame, reference: str, score: str) -> None:
         )
 
 
-def _compare(
-    dataset: str, method: str, reference: str, difference: np.ndarray, test: str
-) -> tuple[str, str, int, float, float]:
-    if len(difference) < 2:
-        raise ValueError(
-            f"Expected {method!r} and {reference!r} to share at least two seeds on {dataset!r} "
-            f"(got {len(difference)})."
-        )
+def _compare(difference: np.ndarray, test: str) -> tuple[int, float, float]:
     p = 1.0  # of differences that are all zero, which both tests would divide by
     with warnings.catch_warnings():
         # Equal differences, of two methods without randomness, are as certain as they look.
         warnings.filterwarnings("ignore", "Precision loss occurred", RuntimeWarning)
         if difference.any():
             p = float(TESTS[test](difference).pvalue)
-    return dataset, method, len(difference), float(difference.mean()), p
+    return len(difference), float(difference.mean()), p

@@ -95,7 +95,7 @@ def triplets(data: Data, known: Tensor, num_classes: int, seed: int, epochs: int
 
 
 def anisotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """`fit` with sampler="labels"."""
+    """Self-training from the labels that are known."""
     return _self_trained(data, known, num_classes, seed, None)
 
 

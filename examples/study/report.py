@@ -40,13 +40,17 @@ def summarise(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
-    """Every method against each reference by ARI; Holm's correction within a reference."""
+    """Every method against each reference by ARI; Holm's correction within a reference.
+
+    Empty if no reference was run, or only one seed.
+    """
     tables = [
         paired_comparisons(runs, reference).assign(reference=reference)
         for reference in REFERENCES
         if reference in set(runs["method"])
     ]
-    return pd.concat(tables, ignore_index=True)
+    columns = ["dataset", "method", "verdict", "reference"]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
 def ask_of_ours(runs: pd.DataFrame) -> pd.DataFrame:

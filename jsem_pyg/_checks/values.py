@@ -65,32 +65,24 @@ def check_number(name: str, value: Any) -> None:
     _check_kind(name, value, Real, "a number")
 
 
-def as_float(value: Any) -> float:
-    """Return a real number in double precision; infinite if it is an integer too large for that."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
 def check_between(name: str, value: Any, low: float, high: float) -> None:
     """Raise a TypeError or ValueError unless `value` is a number strictly between two others."""
     check_number(name, value)
-    if not low < as_float(value) < high:
+    if not low < value < high:
         raise ValueError(f"Expected '{name}' to lie in ({low}, {high}) (got {value!r}).")
 
 
 def check_positive(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
     _check_kind(name, value, Real, "a positive number")
-    if not 0 < as_float(value) < math.inf:
+    if not 0 < value < math.inf:
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
 
 
 def check_nonnegative(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
     _check_kind(name, value, Real, "a non-negative number")
-    if not 0 <= as_float(value) < math.inf:
+    if not 0 <= value < math.inf:
         raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
 

@@ -2,9 +2,8 @@
 
 Functions read what scanpy wrote (neighbours in `obsp`, principal components in `obsm`), and write
 the usual keys of scverse: with ``copy=False`` into the object itself, and return None; with
-``copy=True`` into a copy, which they return. They keep their arguments in `uns`. Of a file in
-backed mode, `X` is read where it is needed, and results stay in memory. Needs the extra
-`[anndata]`.
+``copy=True`` into a copy, which they return. They keep their arguments in `uns`. Files in backed
+mode are read into memory first: `adata.to_memory()`. Needs the extra `[anndata]`.
 """
 
 from .align import align

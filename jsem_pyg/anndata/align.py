@@ -1,15 +1,14 @@
 """Which cell of one experiment is which of another, where they need not share any gene."""
 
-import logging
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, issparse, vstack
+from scipy.sparse import csr_matrix, vstack
 from sklearn.decomposition import TruncatedSVD
 
 from .._checks import (
-    check_choice,
+    check_bool,
     check_nonnegative_int,
     check_positive_int,
     check_signal_range,
@@ -18,9 +17,6 @@ from .._checks import (
 from ..transport import Plan, gromov_wasserstein
 from .read import PCA, check_key, keep_params, open_adata, read_expression, read_rep
 
-logger = logging.getLogger(__name__)
-
-FEWEST_GENES = 10  # that two sides have to share before "auto" compares them
 COMPONENTS = 50  # that shared genes are reduced to
 
 
@@ -30,14 +26,14 @@ def align(
     *,
     use_rep: str = PCA,
     other_rep: str | None = None,
-    fused: bool | Literal["auto"] = "auto",
+    fused: bool = False,
     top: int = 10,
     key_added: str = "align",
     random_state: int = 0,
     copy: bool = False,
     **options: Any,
 ) -> Any:
-    """Align the cells of two experiments by the geometry of each, and by the genes they share.
+    """Align the cells of two experiments by the geometry of each, or by genes they share as well.
 
     :func:`~jsem_pyg.transport.gromov_wasserstein` finds a plan that sends cells to cells so that
     distances among them are kept, after each side is centred and brought to a mean squared length
@@ -54,8 +50,7 @@ def align(
         other: K cells, with coordinates of the same or of another kind.
         use_rep: the coordinates of `adata`.
         other_rep: the coordinates of `other`; by default the same key.
-        fused: whether to compare the expression of shared genes (`X`, normalised alike) as well;
-            "auto": where there are ten or more, unless a side has no names ("0", "1", ...).
+        fused: whether to compare the expression of shared genes (`X`, normalised alike) as well.
         top: entries of the plan to keep for each cell.
         key_added: see above.
         random_state: a seed.
@@ -72,28 +67,15 @@ def align(
     check_text("use_rep", use_rep)
     check_positive_int("top", top)
     check_nonnegative_int("random_state", random_state)
-    check_choice("fused", fused, (True, False, "auto"))
+    check_bool("fused", fused)
     other_rep = use_rep if other_rep is None else other_rep
     both = read_rep(adata, use_rep), read_rep(other, other_rep, "other_rep", "other")
     x, y = (torch.from_numpy(each.astype(np.result_type(*both))) for each in both)
     for owner, key, points in (("adata", use_rep, x), ("other", other_rep, y)):
         check_signal_range(f"{owner}.obsm[{key!r}]", points)
-    genes = _shared_genes(adata, other) if fused is not False else []
-    if fused == "auto" and len(genes) >= FEWEST_GENES and (_unnamed(adata) or _unnamed(other)):
-        logger.warning(
-            "'var_names' only count the columns, '0', '1', ...: they are not compared as names of "
-            "genes. If they mean the same genes, pass fused=True."
-        )
-        genes = []
-    if fused is True and not genes:
-        raise ValueError(
-            "Expected 'adata' and 'other' to share genes, for fused=True (got no common name)."
-        )
-    if fused is True or len(genes) >= FEWEST_GENES:
-        logger.info("compares %d shared genes as well", len(genes))
+    genes = _shared_genes(adata, other) if fused else []
+    if fused:
         options["features"] = _features(adata, other, genes, random_state, x.dtype)
-    else:
-        genes = []
     options.setdefault("progress", False)
     plan = gromov_wasserstein(_unit(x), _unit(y), seed=random_state, **options)
     options.pop("progress")
@@ -108,6 +90,7 @@ def align(
 
 
 def _shared_genes(adata: Any, other: Any) -> list[str]:
+    """List the names of genes that both sides have, or raise a ValueError."""
     for name, side in {"adata": adata, "other": other}.items():
         if not side.var_names.is_unique:
             raise ValueError(
@@ -116,12 +99,12 @@ def _shared_genes(adata: Any, other: Any) -> list[str]:
                 f"{name}.var_names_make_unique(), or pass fused=False."
             )
     theirs = set(other.var_names)
-    return [gene for gene in adata.var_names if gene in theirs]
-
-
-def _unnamed(side: Any) -> bool:
-    """Return True if genes have the names that AnnData gives by default, their positions."""
-    return list(side.var_names) == [str(place) for place in range(side.n_vars)]
+    genes = [gene for gene in adata.var_names if gene in theirs]
+    if not genes:
+        raise ValueError(
+            "Expected 'adata' and 'other' to share genes, for fused=True (got no common name)."
+        )
+    return genes
 
 
 def _features(
@@ -131,7 +114,7 @@ def _features(
     sides = []
     for side in (adata, other):
         x = read_expression(side)[:, side.var_names.get_indexer(genes)]
-        sides.append(x.astype(np.float32) if issparse(x) else csr_matrix(x, dtype=np.float32))
+        sides.append(csr_matrix(x, dtype=np.float32))
     stacked = vstack(sides).tocsr()
     if len(genes) > COMPONENTS:
         reducer = TruncatedSVD(COMPONENTS, random_state=seed).set_output(transform="default")

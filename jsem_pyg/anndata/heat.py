@@ -7,19 +7,10 @@ import numpy as np
 import torch
 from scipy.sparse import diags, issparse
 
-from .._checks import check_choice, check_nonnegative
+from .._checks import as_argument, check_choice, check_edge_weight, check_nonnegative
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from .read import (
-    as_float,
-    check_key,
-    keep_params,
-    open_adata,
-    precision_of,
-    read_expression,
-    read_graph,
-    read_rep,
-)
+from .read import check_key, keep_params, open_adata, read_expression, read_graph, read_rep
 
 BLOCK = 128  # genes at once
 
@@ -71,7 +62,7 @@ def heat(
         if layer is not None:
             raise ValueError(f"Expected 'layer' to be None beside 'use_rep' (got {layer!r}).")
         x, key_added = read_rep(adata, use_rep), f"{use_rep}_{key_added}"
-    results = _flow(x, read_graph(adata, neighbors_key), times, normalization)
+    results = _flow(x, *read_graph(adata, neighbors_key), times, normalization)
     target = adata.layers if use_rep is None else adata.obsm
     keys = [key_added] if is_single else [f"{key_added}_{each:g}" for each in times]
     for key, result in zip(keys, results, strict=True):
@@ -82,28 +73,32 @@ def heat(
     return adata if copy else None
 
 
-def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> list[np.ndarray]:
-    """Diffuse x [N, G] on the graph: a result [N, G] for every time."""
-    degree = np.asarray(graph.sum(1)).ravel()
-    graph = (graph - diags(graph.diagonal())).tocoo()  # which stays in the degrees
-    edge_index = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
-    structure = GraphStructure(edge_index, graph.shape[0])
-    dtype = precision_of(x.dtype)
-    weight = torch.from_numpy(graph.data.astype(dtype))
+def _flow(
+    x: Any, name: str, graph: Any, times: list[float], normalization: str | None
+) -> list[np.ndarray]:
+    """Diffuse x [N, G] on the graph of this name: a result [N, G] for every time."""
+    without = (graph - diags(graph.diagonal())).tocoo()  # the diagonal stays in the degrees
+    edge_index = torch.from_numpy(np.stack([without.row, without.col]).astype(np.int64))
+    weight = torch.from_numpy(without.data.astype(x.dtype))
+    with as_argument(name, "edge_index", "edge_weight"):
+        structure = GraphStructure(edge_index, graph.shape[0])
+        check_edge_weight(weight, structure.num_edges)
+        structure.read_symmetric("edge_weight", weight)
     t = torch.tensor(times, dtype=torch.float64)
     # I - D^-1 W is D^-1 (D - W), whose masses are D; and "sym" is similar to it.
-    mass, root = None, np.ones((1, 1), dtype)
+    mass, root = None, np.ones((1, 1), x.dtype)
     if normalization is not None:
-        mass = torch.from_numpy(np.where(degree > 0, degree, 1.0).astype(dtype))
+        degree = np.asarray(graph.sum(1)).ravel()
+        mass = torch.from_numpy(np.where(degree > 0, degree, 1.0).astype(x.dtype))
         if normalization == "sym":
             root = mass.sqrt().numpy()[:, None]
     x = x.tocsc() if issparse(x) else x
-    out = [np.empty(x.shape, dtype) for _ in times]
+    out = [np.empty(x.shape, x.dtype) for _ in times]
 
     for first in range(0, x.shape[1], BLOCK):
         genes = slice(first, first + BLOCK)
-        block = x[:, genes].toarray() if issparse(x) else np.asarray(x[:, genes])
-        signal = torch.from_numpy(as_float("x", block) / root)
+        block = x[:, genes].toarray() if issparse(x) else x[:, genes]
+        signal = torch.from_numpy(block / root)
         heated = heat_diffusion(signal, structure, weight, t, normalization=None, node_mass=mass)
         for each, result in zip(out, heated, strict=True):
             each[:, genes] = result.numpy() * root

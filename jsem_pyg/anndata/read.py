@@ -1,39 +1,34 @@
 """Read and check an AnnData: the object, its graph, its signals."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from .._checks import check_bool, check_instance, check_text
+from .._checks import check_bool, check_instance, check_signal_range, check_text, tensor_of
 from .._extras import import_optional
-
-logger = logging.getLogger(__name__)
 
 PCA = "X_pca"
 
 
 def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
-    """Return an AnnData to write to: the object itself, or a copy in memory."""
+    """Return an AnnData in memory to write to: the object itself, or a copy."""
     kind = import_optional("anndata", "jsem_pyg.anndata").AnnData
     check_instance(name, adata, kind, "an AnnData")
     check_bool("copy", copy)
     if adata.n_obs == 0:
         raise ValueError(f"Expected '{name}' to have cells (got shape {adata.shape}).")
-    if copy:
-        return adata.to_memory() if adata.isbacked else adata.copy()
-    if adata.isbacked and adata.is_view:
+    if adata.isbacked and not copy:
         raise ValueError(
-            f"Expected '{name}' to be writable (got a view of a file in backed mode). To fix "
-            f"this, pass {name}.to_memory(), or copy=True."
+            f"Expected '{name}' to be in memory (got a file in backed mode). To fix this, pass "
+            f"{name}.to_memory(), or copy=True."
         )
-    return adata
+    return adata.to_memory(copy=True) if copy else adata
 
 
-def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
-    """Read the weights of scanpy's neighbour graph: symmetric, non-negative, in float64."""
+def read_graph(adata: Any, neighbors_key: str | None = None) -> tuple[str, csr_matrix]:
+    """Read the weights of scanpy's neighbour graph, in float64, and what they are called."""
     if neighbors_key is not None:
         check_text("neighbors_key", neighbors_key)
     name = "neighbors" if neighbors_key is None else neighbors_key
@@ -47,20 +42,7 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
             f"has {sorted(adata.obsp)}). To fix this, run scanpy.pp.pca(adata) and "
             "scanpy.pp.neighbors(adata)."
         )
-    return _check_graph(adata.obsp[key], f"adata.obsp[{key!r}]")
-
-
-def _check_graph(given: Any, name: str) -> csr_matrix:
-    graph = csr_matrix(given, dtype=np.float64, copy=True)
-    check_finite_numbers(name, graph)
-    if graph.nnz and graph.data.min() < 0:
-        raise ValueError(f"Expected '{name}' to be non-negative (got {graph.data.min():g}).")
-    uneven = abs(graph - graph.T)
-    if uneven.nnz and uneven.max() > 1e-5 * graph.max():
-        raise ValueError(
-            f"Expected '{name}' to be symmetric (got entries that differ by {uneven.max():.3g})."
-        )
-    return ((graph + graph.T) / 2).tocsr()
+    return f"adata.obsp[{key!r}]", csr_matrix(adata.obsp[key], dtype=np.float64)
 
 
 def read_rep(
@@ -85,11 +67,12 @@ def read_rep(
         )
     if points.dtype.kind in "iu":  # such as pixels, of which float32 has too few digits
         points = points.astype(np.float64)
-    return as_float(f"{owner}.obsm[{key!r}]", points)
+    found: np.ndarray = read_numbers(f"{owner}.obsm[{key!r}]", points)
+    return found
 
 
 def read_expression(adata: Any, layer: str | None = None) -> Any:
-    """Read the matrix X or a layer into memory, sparse or dense as it is; warn of counts."""
+    """Read the matrix X or a layer, sparse or dense as it is, in float32 or float64."""
     if layer is not None:
         check_text("layer", layer)
         if layer not in adata.layers:
@@ -101,19 +84,16 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
     x = adata.X if layer is None else adata.layers[layer]
     if x is None:
         raise ValueError(f"Expected '{name}' to hold expression (got None).")
-    if adata.isbacked and layer is None and not isinstance(x, np.ndarray) and not issparse(x):
-        x = x[:] if not hasattr(x, "to_memory") else x.to_memory()
-    check_finite_numbers(name, x)
-    if issparse(x) and x.dtype.kind == "f":
-        x = x.astype(precision_of(x.dtype), copy=False)  # SciPy computes with no half precision
-    data = x.data if issparse(x) else x
-    sample = np.asarray(data).reshape(-1)[:100_000]
-    if sample.size and sample.max() > 1 and (sample == np.round(sample)).all():
-        logger.warning(
-            "'%s' seems to hold counts: cells of more counts weigh more in a mean. See "
-            "scanpy.pp.normalize_total and log1p.",
-            name,
-        )
+    return read_numbers(name, x)
+
+
+def read_numbers(name: str, x: Any) -> Any:
+    """Return x, sparse or dense, in float64 if it has floats of 64 bits, else in float32."""
+    x = x if issparse(x) else np.asarray(x)
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"Expected '{name}' to hold real numbers (got {x.dtype}).")
+    x = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
+    check_signal_range(name, tensor_of(name, x.data if issparse(x) else x))
     return x
 
 
@@ -122,28 +102,6 @@ def check_key(name: str, value: Any) -> None:
     check_text(name, value)
     if not value:
         raise ValueError(f"Expected '{name}' to be a name (got '').")
-
-
-def check_finite_numbers(name: str, x: Any) -> None:
-    """Raise unless x, sparse or dense, holds finite real numbers."""
-    data = x.data if issparse(x) else np.asarray(x)
-    if data.dtype.kind not in "fiub":
-        raise TypeError(f"Expected '{name}' to hold real numbers (got {data.dtype}).")
-    if data.dtype.kind == "f" and (bad := data.size - int(np.isfinite(data).sum())):
-        raise ValueError(
-            f"Expected '{name}' to be finite (got {bad} NaN or infinite of {data.size} values)."
-        )
-
-
-def as_float(name: str, x: np.ndarray) -> np.ndarray:
-    """Return a dense array in float64 if it has 64 bits, else in float32."""
-    check_finite_numbers(name, x)
-    return np.ascontiguousarray(x, dtype=precision_of(x.dtype))
-
-
-def precision_of(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """Return the type to compute in: float64 for numbers of 64 bits, else float32."""
-    return np.float64 if dtype.kind == "f" and dtype.itemsize >= 8 else np.float32
 
 
 def keep_params(adata: Any, key: str, params: dict[str, Any], **more: Any) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["texts", "table", "vectors"]
 
-TYPES = ("number", "date", "category", "text")  # what --type takes
 STRINGS = ("category", "text", "short text")
 
 _WORDS_OF_PROSE = 5  # on average, which names, places and categories hardly have
@@ -32,7 +31,7 @@ _REASONS = {
     "date": "dates; --column takes them as numbers of days",
     "category": "categories",
     "short text": "short texts",
-    "list": "lists of texts, or of different lengths",
+    "other": "neither numbers nor texts, nor vectors of one length",
 }
 
 
@@ -40,7 +39,7 @@ class Column(NamedTuple):
     """Holds a column of N cells as it was read."""
 
     name: str
-    type: str  # one of `TYPES`, or "short text", "vector", "list", "empty" or "other"
+    type: str  # "number", "date", "category", "text", "short text", "vector", "empty" or "other"
     # Numbers [N] (of dates the days since 1970, NaN: missing), vectors [N, D] or a list of N texts.
     values: Any
     form: str = ""  # of dates
@@ -66,7 +65,7 @@ def read_column(cells: "pd.Series", type: str = "", form: str = "") -> Column:
         return Column(name, type, _as_days(cells, form), form)
     if type == "vector":
         return Column(name, type, _stacked(cells))
-    if type in ("list", "other"):
+    if type == "other":
         return Column(name, type, None)
     if holds_lists(cells):
         raise ValueError(f"Expected text in the column {name!r} (got lists or arrays).")
@@ -85,9 +84,8 @@ def _type_of(cells: "pd.Series") -> str:
     if is_numeric_dtype(cells) and not is_bool_dtype(cells):
         return "number"
     if holds_lists(known):
-        sizes = {len(cell) if np.ndim(cell) == 1 else -1 for cell in known}
-        are_numbers = known.map(lambda cell: np.asarray(cell).dtype.kind in "fiu").all()
-        return "vector" if len(sizes) == 1 and -1 not in sizes and are_numbers else "list"
+        shapes = {np.shape(cell) if holds_numbers(cell) else () for cell in known}
+        return "vector" if len(shapes) == 1 and len(shapes.pop()) == 1 else "other"
     if known.map(lambda cell: isinstance(cell, dict | bytes)).any():
         return "other"
     texts = known.astype(str)
@@ -104,34 +102,33 @@ def holds_lists(cells: "pd.Series") -> bool:
     return bool(cells.map(lambda cell: isinstance(cell, list | tuple | np.ndarray)).any())
 
 
+def holds_numbers(cell: Any) -> bool:
+    """Return True if a cell is a list or an array of numbers."""
+    try:
+        return np.asarray(cell).dtype.kind in "fiu"
+    except ValueError:  # lists of different lengths
+        return False
+
+
 def _numbers(cells: "pd.Series") -> np.ndarray:
-    """Return the numbers [N], NaN where a cell is none."""
-    from pandas.api.types import is_numeric_dtype
+    """Return the numbers [N], NaN where a cell is none, as --type may say of any column."""
+    import pandas as pd
 
-    def number(cell: Any) -> float:
-        try:
-            return float(cell)
-        except (ValueError, TypeError):
-            return np.nan
-
-    if is_numeric_dtype(cells):
-        return cells.to_numpy(float, na_value=np.nan)
-    return np.array([number(cell) for cell in cells])  # of a column that --type calls numbers
+    numbers: np.ndarray = pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
+    return numbers
 
 
 def _stacked(cells: "pd.Series") -> np.ndarray:
     """Stack vectors [N, D], NaN where there is none; in float32 where the file has that."""
     sizes = {np.size(cell) for cell in cells.dropna()}
-    if len(sizes) != 1 or 0 in sizes:
+    if len(sizes) != 1 or not cells.dropna().map(holds_numbers).all():
         raise ValueError(
-            f"Expected {cells.name!r} to hold vectors of one length (got {sorted(sizes)[:5]})."
+            f"Expected {cells.name!r} to hold vectors of numbers, of one length (got the lengths "
+            f"{sorted(sizes)[:5]})."
         )
     none = np.full(sizes.pop(), np.nan, np.float32)
-    try:
-        x = np.stack([cell if np.shape(cell) == none.shape else none for cell in cells])
-        return x.astype(np.float32 if x.dtype in (np.float16, np.float32) else np.float64)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"Expected {cells.name!r} to hold vectors of numbers: {error}") from error
+    x = np.stack([none if np.ndim(cell) == 0 else np.asarray(cell) for cell in cells])
+    return x.astype(np.float32 if x.dtype in (np.float16, np.float32) else np.float64)
 
 
 def _date_format(cells: "pd.Series") -> str:
@@ -261,9 +258,9 @@ def _check_no_numbers(column: Column) -> None:
         raise ValueError(
             f"Expected text in the column {column.name!r} (got {made_of_numbers:,} of "
             f"{len(cells):,} cells that are made of numbers, such as {cells[0]!r}). To fix this, "
-            "say how the file is written by --decimal, --thousands, --delimiter, --header 0 (for "
-            f"none) or --comment; or what the cells are: --type {column.name}=number (others are "
-            "missing), =category or =text."
+            "say how the file is written by --decimal, --delimiter or --header 0 (for none); or "
+            f"what the cells are: --type {column.name}=number (others are missing), =category or "
+            "=text."
         )
 
 

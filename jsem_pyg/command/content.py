@@ -31,8 +31,8 @@ class Content(NamedTuple):
     point: np.ndarray  # [N] the point of each row, -1 for one that is left out
     texts: list[str] | None  # the P documents, where there are any
     vectors: np.ndarray | None  # [P, D] floats, where no text is to be embedded
-    missing: Mapping[int, str]  # what is missing in each row that is left out
-    filled: Mapping[str, int] = {}  # how many numbers of a column were missing, and are its median
+    missing: Mapping[str, int]  # in how many rows each column lacks something: they are left out,
+    filled: Mapping[str, int] = {}  # or have the median of the column
     names: Sequence[str] = ()  # [D] of the columns of `vectors`; none if the file has vectors
     is_category: np.ndarray = np.zeros(0, bool)  # [D] True for columns of `vectors` that are ones
     encoding: Encoding = Encoding({}, {}, None)
@@ -55,13 +55,6 @@ class Content(NamedTuple):
         return np.where(self.is_category, 1.0, spread(self.vectors, robust=scale != "standard"))
 
 
-class Labels(NamedTuple):
-    """Holds the labels that clusters are compared with."""
-
-    codes: np.ndarray  # [N] the class of each row of the file, -1 for none
-    classes: list[str]
-
-
 def read_documents(columns: Sequence[Column], fewest: int = _FEWEST) -> Content:
     """Join the texts of a row by a space, and take each document once.
 
@@ -72,8 +65,8 @@ def read_documents(columns: Sequence[Column], fewest: int = _FEWEST) -> Content:
     texts = pd.Series(_joined(columns), dtype=object)
     point, different = pd.factorize(texts.where(texts.str.strip() != "", None))
     _check_enough(len(different), len(texts), "different documents", fewest)
-    empty = dict.fromkeys(np.flatnonzero(point < 0).tolist(), "the text")
-    return Content(point, different.tolist(), None, empty)
+    empty = int((point < 0).sum())
+    return Content(point, different.tolist(), None, {"the text": empty} if empty else {})
 
 
 def read_vectors(
@@ -92,40 +85,40 @@ def read_vectors(
         forms = {column.name: column.form for column in columns if column.form}
         levels = {each.name: _categories(each) for each in columns if each.type == "category"}
         encoding = Encoding(levels, forms, None)
-    blocks, names = [], []
-    for column in columns:
-        block, parts = _encoded(column, encoding.levels)
-        blocks.append(block)
-        names += parts
-    x = np.concatenate(blocks, axis=1)
-    of = np.repeat([column.name for column in columns], [block.shape[1] for block in blocks])
+    blocks = [_encoded(column, encoding.levels) for column in columns]
+    x = np.concatenate([block for block, _ in blocks], axis=1)
+    of = np.repeat([column.name for column in columns], [block.shape[1] for block, _ in blocks])
     is_category = np.isin(of, list(encoding.levels))
-    lacking, filled = ~np.isfinite(x), dict[str, int]()
+    lacking = ~np.isfinite(x)
     if impute:
         if lacking.all(0).any():
             name = of[lacking.all(0)][0]
             raise ValueError(f"Expected numbers in the column {name!r} (got none to fill in).")
         fill = np.nanmedian(np.where(lacking, np.nan, x), axis=0)
         encoding = encoding._replace(fill=fill.tolist())
-    if encoding.fill is not None:
-        filled = {name: int(lacking[:, of == name].sum()) for name in of[lacking.any(0)]}
-        x, lacking = np.where(lacking, encoding.fill, x), np.zeros_like(lacking)
-    left_out = lacking.any(1)
-    missing = {
-        row: ", ".join(dict.fromkeys(of[lacking[row]])) for row in np.flatnonzero(left_out).tolist()
+    counts = {
+        column.name: int(lacking[:, of == column.name].any(1).sum())
+        for column in columns
+        if lacking[:, of == column.name].any()
     }
-    kept = x[~left_out]
-    _check_enough(len(kept), len(x), "rows without missing numbers", fewest)
-    if fewest > 1 and bool((kept == kept[0]).all()):
-        raise ValueError(f"Expected rows that differ (got {len(kept)} that are the same).")
+    missing, filled = counts, dict[str, int]()
+    if encoding.fill is not None:
+        x, lacking = np.where(lacking, encoding.fill, x), np.zeros_like(lacking)
+        missing, filled = {}, counts
+    kept = ~lacking.any(1)
+    points = x[kept]
+    _check_enough(len(points), len(x), "rows without missing numbers", fewest)
+    if fewest > 1 and bool((points == points[0]).all()):
+        raise ValueError(f"Expected rows that differ (got {len(points)} that are the same).")
     named_by = None
     if texts:
-        named_by = [text for text, out in zip(_joined(texts), left_out, strict=True) if not out]
-    point = np.where(left_out, -1, np.cumsum(~left_out) - 1)
-    return Content(point, named_by, kept, missing, filled, names, is_category, encoding)
+        named_by = [text for text, is_kept in zip(_joined(texts), kept, strict=True) if is_kept]
+    point = np.where(kept, np.cumsum(kept) - 1, -1)
+    names = [name for _, parts in blocks for name in parts]
+    return Content(point, named_by, points, missing, filled, names, is_category, encoding)
 
 
-def read_labels(cells: "pd.Series") -> Labels:
+def read_labels(cells: "pd.Series") -> tuple[np.ndarray, list[str]]:
     """Return the class [N] of each row, -1 where its label is missing, and the names of classes."""
     import pandas as pd
 
@@ -135,7 +128,7 @@ def read_labels(cells: "pd.Series") -> Labels:
         raise ValueError(
             f"Expected labels in the column {cells.name!r} (got none in {len(cells)} rows)."
         )
-    return Labels(codes.astype(np.int64), list(classes))
+    return codes.astype(np.int64), list(classes)
 
 
 def _joined(columns: Sequence[Column]) -> list[str]:
@@ -156,16 +149,14 @@ def _categories(column: Column) -> list[str]:
 
 def _encoded(column: Column, levels: dict[str, list[str]]) -> tuple[np.ndarray, list[str]]:
     """Return the numbers [N, d] of a column, and their names; a category is a column of ones."""
-    import pandas as pd
-
     if column.type == "vector":
         return column.values, []
     if column.type != "category":
         return column.values[:, None], [column.name]
     known = levels[column.name]
-    cells = pd.Categorical(list(map(str.strip, column.values)), known)
-    names = [f"{column.name} {category or _MISSING}" for category in known]
-    return pd.get_dummies(cells, dtype=float).to_numpy(), names
+    cells = np.array([cell.strip() for cell in column.values], dtype=object)
+    ones = (cells[:, None] == np.array(known, dtype=object)).astype(float)
+    return ones, [f"{column.name} {category or _MISSING}" for category in known]
 
 
 def _check_enough(count: int, rows: int, what: str, fewest: int) -> None:

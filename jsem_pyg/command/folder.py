@@ -10,7 +10,6 @@ from typing import Any
 
 from .._files import check_writable
 from .._tensor_file import load_tree, save_tree
-from ..estimators import DiffusionClusterer
 
 _KIND = "record of a map"
 
@@ -64,7 +63,3 @@ class MapFolder:
             )
         record: dict[str, Any] = load_tree(self._record, _KIND)
         return record
-
-    def read_clusterer(self) -> DiffusionClusterer:
-        """Read the fitted estimator."""
-        return DiffusionClusterer.load(self.clusterer)

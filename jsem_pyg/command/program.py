@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ logger = logging.getLogger(__name__)
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PATH = click.Path(path_type=Path)
-_NEEDS = {"auto": ("plotly", "umap"), "umap": ("plotly", "umap"), "pca": ("plotly",), "none": ()}
 _TYPES = ("number", "date", "category", "text")
 
 
@@ -36,15 +36,6 @@ class _Group(click.Group):
             raise click.ClickException(f"{error}" or type(error).__name__) from error
 
 
-class _Count(click.ParamType):
-    """Takes a positive number, or "auto"."""
-
-    name = "number or auto"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        return "auto" if value == "auto" else click.IntRange(min=1).convert(value, param, ctx)
-
-
 class _ColumnType(click.ParamType):
     """NAME=TYPE: what a column is taken for."""
 
@@ -57,36 +48,31 @@ class _ColumnType(click.ParamType):
         return name, kind
 
 
-_READING = {
-    "delimiter": click.option(
-        "--delimiter",
-        help="Of a CSV file; guessed from its header. With it a .txt file is read as a table.",
-    ),
-    "header": click.option(
-        "--header",
-        type=click.IntRange(0, 1),
-        default=1,
-        help="0: the first line of a CSV file is a row.",
-    ),
-    "comment": click.option("--comment", help="What begins a comment, such as '#'."),
-    "decimal": click.option("--decimal", help="Before decimals: ',' in 1,5.  [.]"),
-    "thousands": click.option("--thousands", help="Between thousands: ',' in 1,000.  [none]"),
-    "encoding": click.option("--encoding", help="Of a text file; UTF-8 or by its mark."),
-}
-
-
 def _reading_options(command: Callable) -> Callable:
-    """Add the options for reading a file."""
-    for option in reversed(_READING.values()):
-        command = option(command)
-    return command
+    """Add the options for reading a file, which become one argument `reading`."""
 
+    @wraps(command)
+    def read(delimiter: Any, header: Any, decimal: Any, encoding: Any, **options: Any) -> None:
+        from .._table_files import Reading
 
-def _pop_reading(options: dict[str, Any]) -> Any:
-    """Take the options for reading a file out of the others."""
-    from .._table_files import Reading
+        command(reading=Reading(delimiter, encoding, header, decimal), **options)
 
-    return Reading(**{name: options.pop(name) for name in _READING})
+    for add in (
+        click.option("--encoding", help="Of a text file; UTF-8 or by its mark."),
+        click.option("--decimal", help="Before decimals: ',' in 1,5.  [.]"),
+        click.option(
+            "--header",
+            type=click.IntRange(0, 1),
+            default=1,
+            help="0: the first line of a CSV file is a row.",
+        ),
+        click.option(
+            "--delimiter",
+            help="Of a CSV file; guessed from its header. With it a .txt file is read as a table.",
+        ),
+    ):
+        read = add(read)
+    return read
 
 
 def _default_cache() -> Path:
@@ -147,7 +133,7 @@ Examples:
     help="Rows that lack a number are left out, or get the median of its column.",
 )
 @click.option("--labels", help="Column to compare with; it takes no part in the clustering.")
-@click.option("-k", "--clusters", type=_Count(), default="auto", help="How many.")
+@click.option("-k", "--clusters", type=click.IntRange(min=1), help="How many.  [estimated]")
 @click.option("--neighbors", type=click.IntRange(min=1), default=15, help="Of each row.")
 @click.option(
     "--metric",
@@ -171,7 +157,7 @@ Examples:
 )
 @click.option(
     "--layout",
-    type=click.Choice(list(_NEEDS)),
+    type=click.Choice(["auto", "umap", "pca", "none"]),
     default="auto",
     help="Of the map: auto is t-SNE for few points, UMAP for many; none leaves it out.",
 )
@@ -199,20 +185,18 @@ def map_command(
     stopped is begun again by the same command; documents that were embedded are not embedded again.
     """
     import_optional("pandas", "`jsem-pyg map`")
-    for module in _NEEDS[options["layout"]]:
-        if find_spec(module) is None:
-            raise ImportError(
-                f"Drawing map.html needs the package that has the module '{module}'. To install "
-                'it: pip install "jsem_pyg[command]"; to do without the map: --layout none'
-            )
+    if options["layout"] != "none" and not (find_spec("plotly") and find_spec("umap")):
+        raise ImportError(
+            "Drawing map.html needs the packages plotly and umap-learn. To install them: pip "
+            'install "jsem_pyg[command]"; to do without the map: --layout none'
+        )
     from ..datasets.embedder import Embedder
     from .folder import MapFolder
-    from .make_map import make_map
-    from .result import MapSettings
+    from .make_map import MapSettings, make_map
 
     folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
     command = shlex.join(["jsem-pyg", *sys.argv[1:]])
-    settings = MapSettings(file, _pop_reading(options), command, types=dict(types), **options)
+    settings = MapSettings(file=file, command=command, types=dict(types), **options)
     folder.check_free(overwrite)
     steps = Steps()
     with steps.listening(verbose), sole_writer("--output", folder.path):
@@ -225,13 +209,6 @@ def map_command(
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("file", type=_FILE)
 @click.option("-o", "--output", type=_PATH, help="CSV file to write.  [default: standard output]")
-@click.option(
-    "-c",
-    "--column",
-    "columns",
-    multiple=True,
-    help="Where FILE calls it otherwise; as many as the map has, in its order.",
-)
 @_reading_options
 @_cache_option
 @_verbose_option
@@ -239,15 +216,14 @@ def predict_command(
     folder: Path,
     file: Path,
     output: Path | None,
-    columns: tuple[str, ...],
+    reading: Any,
     cache: Path,
     verbose: bool,
-    **options: Any,
 ) -> None:
     """Assign the rows of FILE to the clusters of the map in FOLDER, each by itself.
 
-    FILE is read as that of the map was: the same columns, or vectors of the same dimension. Nothing
-    in FOLDER is executed.
+    FILE is read as that of the map was: the same columns (of one column the name may differ), or
+    vectors of the same dimension. Nothing in FOLDER is executed.
     """
     import_optional("pandas", "`jsem-pyg predict`")
     if output is not None:
@@ -258,7 +234,7 @@ def predict_command(
 
     steps = Steps()
     with steps.listening(verbose):
-        table = assign(MapFolder(folder), file, _pop_reading(options), columns, cache, steps)
+        table = assign(MapFolder(folder), file, reading, cache, steps)
     if output is None:
         click.echo(as_csv(table), nl=False)
         return

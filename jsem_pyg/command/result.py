@@ -1,53 +1,21 @@
-"""Hold the settings and the result of a run, compare it with labels, and make its table."""
+"""Hold the result of a run, compare it with labels, and make its table."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._table_files import Reading
 from ..evaluation import clustering_scores, partition_scores
 from .columns import holds_lists
-from .content import Content, Labels
+from .content import Content
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..estimators import DiffusionClusterer
-    from ..estimators.cluster_tree import ClusterLevel
 
 _NO_CLUSTER = -1  # of rows that are left out
 _SEEDS = 3  # of k-means
-
-
-@dataclass(frozen=True)
-class MapSettings:
-    """Holds the file and the options of `jsem-pyg map`."""
-
-    file: Path
-    reading: Reading
-    command: str  # what was typed
-    columns: Sequence[str]
-    types: Mapping[str, str]
-    labels: str | None
-    missing: str
-    clusters: int | str
-    neighbors: int
-    metric: str
-    scale: str
-    words: float
-    layout: str
-    seed: int
-
-
-class Scores(NamedTuple):
-    """Says how well clusters agree with labels, over the rows that have one."""
-
-    methods: dict[str, dict[str, Any]]  # by method and score; of k-means with their spread
-    labelled: int  # rows
 
 
 class MapResult(NamedTuple):
@@ -57,18 +25,14 @@ class MapResult(NamedTuple):
     x: np.ndarray  # [P, D] what was clustered, scaled
     clusterer: "DiffusionClusterer"
     level_names: list[list[str]]  # of the clusters of each level, the one that is taken first
-    labels: Labels | None
+    labels: np.ndarray | None  # [N] the class of each row of the file, -1 for none
+    classes: list[str]
     file: "pd.DataFrame"  # the table that was read
 
     @property
     def names(self) -> list[str]:
         """Return the names of the clusters."""
         return self.level_names[0]
-
-    @property
-    def levels(self) -> "list[tuple[ClusterLevel, list[str]]]":
-        """List the levels that "auto" offers, with the names of their clusters."""
-        return list(zip(self.clusterer.tree_.levels, self.level_names, strict=True))
 
     @property
     def row_clusters(self) -> np.ndarray:
@@ -83,27 +47,30 @@ class MapResult(NamedTuple):
 
     def typical(self, cluster: int, count: int) -> list[str]:
         """List the documents that lie nearest to the middle of a cluster."""
-        if self.content.texts is None:
-            return []
         members = np.flatnonzero(self.clusterer.labels_ == cluster)
         x = self.x[members]
         nearest = members[np.argsort(((x - x.mean(0)) ** 2).sum(1), kind="stable")]
-        texts = (self.content.texts[point] for point in nearest)
+        texts = (self.content.texts[point] for point in nearest) if self.content.texts else ()
         return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
 
-    def score(self) -> Scores | None:
-        """Compare with the labels, beside k-means; None if too few rows have one."""
+    def score(self) -> dict[str, dict[str, Any]] | None:
+        """Compare with the labels, beside k-means; None if there are none, or too few.
+
+        Returns:
+            Scores by method and name, over the rows that have a label; of k-means with their
+            spread.
+        """
         if self.labels is None:
             return None
         count = len(self.names)
-        scored = (self.row_clusters >= 0) & (self.labels.codes >= 0)
+        scored = (self.row_clusters >= 0) & (self.labels >= 0)
         if scored.sum() < max(count, 2):
             return None
-        clusters, y = self.row_clusters[scored], self.labels.codes[scored]
+        clusters, y = self.row_clusters[scored], self.labels[scored]
         x, by_angle = self.x[self.content.point[scored]], self.clusterer.metric_ == "cosine"
         ours = partition_scores(clusters, y)
         theirs = clustering_scores(x, y, count, seeds=_SEEDS, normalize=by_angle)
-        methods: dict[str, dict[str, Any]] = {
+        return {
             "these clusters": {"ARI": ours.ari, "NMI": ours.nmi, "accuracy": ours.acc},
             f"k-means with as many, {_SEEDS} seeds": {
                 "ARI": (theirs.ari, theirs.ari_std),
@@ -111,7 +78,6 @@ class MapResult(NamedTuple):
                 "accuracy": (theirs.acc, theirs.acc_std),
             },
         }
-        return Scores(methods, len(y))
 
 
 def assignments(

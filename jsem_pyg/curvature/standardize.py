@@ -48,16 +48,6 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
     return result
 
 
-def robust_scale(columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the medians [F] and the spreads [F] of columns [E, F], E > 0, in float64.
-
-    The spread of a constant column is infinite: divided by it, any value becomes zero.
-    """
-    check_signal_range("values", columns.double())
-    medians, spreads = zip(*map(_median_and_spread, columns.detach().cpu().T), strict=True)
-    return torch.stack(medians), torch.stack(spreads)
-
-
 def _median_and_spread(values: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the median and the robust standard deviation, in float64.
 

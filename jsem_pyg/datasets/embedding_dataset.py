@@ -12,9 +12,9 @@ import numpy as np
 from .._checks import check_nonnegative
 from .._files import as_path
 from .._progress import progress_bar
-from .._table_files import as_text, read_rows, suffix_of
+from .._table_files import as_text, read_arrays, read_rows, suffix_of
 from .embedder import Embedder
-from .points import PointsDataset, labelled_points, read_arrays
+from .points import PointsDataset, labelled_points
 from .word_features import WordFeatures
 
 logger = logging.getLogger(__name__)

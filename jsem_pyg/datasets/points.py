@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from .._checks import check_finite, check_labels, check_points, tensor_of
 from .._files import as_path
-from .._table_files import CLASS_NAMES, LABELS, POINTS, open_arrays
+from .._table_files import CLASS_NAMES
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
@@ -110,23 +109,6 @@ def labelled_points(
     y = torch.from_numpy(labels.astype(np.int64))
     check_labels("y", y, points.size(0))
     return LabelledPoints(points, y, _class_names(y, names))
-
-
-def read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Read an ``.npy`` of points, or an ``.npz`` of points, perhaps labels, perhaps class names.
-
-    Pickled objects in it are refused, so that reading never executes code from the file.
-    """
-    with open_arrays(path, alone="x") as arrays:
-        held = ", ".join(arrays)
-        x, labels, names = (
-            next((arrays[name] for name in candidates if name in arrays), None)
-            for candidates in (POINTS, LABELS, CLASS_NAMES)
-        )
-    if x is None:
-        listed = ", ".join(POINTS)
-        raise ValueError(f"Expected '{path}' to hold one of the arrays {listed} (got {held}).")
-    return x, labels, names
 
 
 def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[str]:

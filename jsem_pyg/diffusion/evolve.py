@@ -29,17 +29,8 @@ class SpectralFunction(Protocol):
     ) -> Tensor:
         """Compute the coefficients [K + 1, S, 1 or D] of the series, in float64, on the CPU."""
 
-    def at_zero(self) -> Tensor | None:
-        """Return f(0) [S], by which isolated nodes are multiplied, on the CPU; None for ones."""
-
-
-class SpectralFilter(SpectralFunction, Protocol):
-    """A filter, or a bank of several."""
-
-    num_filters: int | None
-
     def at_zero(self) -> Tensor:
-        """Return f(0) [S]."""
+        """Return f(0) [S], by which isolated nodes are multiplied, on the CPU."""
 
 
 def evolve(

@@ -69,7 +69,7 @@ def heat_diffusion(
             :math:`\mathbf{D} - \mathbf{W}`.
         backend: "numba" (CPU), "triton" (CUDA), "torch" (CSR products on both), "torch_sparse"
             (likewise, the extra), "reference" (plain torch on any device), or "auto", the first of
-            these that can run. Memory is bounded, whatever the degree, with the first three.
+            these that can run. Memory is bounded, whatever the degree, except with the reference.
         node_mass: [N] positive masses M of the nodes, such as the areas of a mesh's vertices, for
             :math:`\mathbf{L} = \mathbf{M}^{-1} (\mathbf{D} - \mathbf{W})`, with
             ``normalization=None``; differentiable. None: ones.

@@ -3,16 +3,10 @@ r"""Diffuse heat on hypergraphs: one structure, any number of signals, no copies
 .. math::
     \mathbf{Y} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}
 
-A batch [..., N, D] folds into the columns of one product. Three methods evaluate the same series,
-
-- ``"csr"``: the kernels of graphs, on S itself, an entry for every two nodes with a common
-  hyperedge;
-- ``"incidence"``: the two products :math:`\mathbf{H} (\mathbf{W} \mathbf{D}_e^{-1}
-  \mathbf{H}^{\top} \mathbf{X})`, which never look at pairs of nodes;
-- ``"dense"``: either of these, but on the N columns of the identity, which gives the heat kernel
-  :math:`e^{-t \mathbf{L}}` [N, N]; then one dense product for all signals;
-
-and the one that needs the fewest multiplications is taken, see :func:`method_costs`.
+A batch [..., N, D] folds into the columns of one product. It goes by the factors of S,
+:math:`\mathbf{H} (\mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top} \mathbf{X})`, and never looks at
+pairs of nodes. Of few nodes and many signals, the heat kernel :math:`e^{-t \mathbf{L}}` [N, N] is
+made first; then one dense product serves all signals.
 """
 
 import math
@@ -25,8 +19,8 @@ from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..operators import hypergraph_operator
-from ..operators.factored import FACTORED
-from .evolve import SpectralFilter, evolve
+from .evolve import evolve
+from .filters import Filter
 from .options import HeatOptions
 from .precision import choose_dtype
 from .times import Times
@@ -37,56 +31,41 @@ _TERMS = 10
 # from single timings on a CPU; a factor of two here moves few choices.
 _DENSE_SPEEDUP = 8
 # A term of the two products costs at least the time of so many multiplications, by estimate: it is
-# half a dozen calls of torch, where the other methods evaluate all terms in one call, or in two for
-# each.
+# half a dozen calls of torch.
 _TERM_OVERHEAD = 10_000
 
 
-def method_costs(
+def is_dense_cheaper(
     structure: HypergraphStructure, num_columns: int, num_kernels: int = 1, num_scales: int = 1
-) -> dict[str, float]:
-    """Count the multiplications that each method needs, in units of a sparse product's.
+) -> bool:
+    """Return True if a dense kernel needs fewer multiplications, in units of a sparse product's.
 
     `num_columns` are the columns of all signals, `num_kernels` the different times: S D, if
     channels have their own.
     """
-    size = structure.num_nodes**2
-
-    def csr(columns: int) -> float:
-        return structure.num_pairs + _TERMS * structure.num_slots * columns
-
-    def incidence(columns: int) -> float:
-        return _TERMS * (2 * structure.num_memberships * columns + _TERM_OVERHEAD)
-
-    kernel = min(csr(structure.num_nodes), incidence(structure.num_nodes))
-    product = num_scales * size * num_columns / _DENSE_SPEEDUP
-    return {
-        "csr": csr(num_columns),
-        "incidence": incidence(num_columns),
-        "dense": kernel + _TERMS * num_kernels * size + product,
-    }
+    size, memberships = structure.num_nodes, 2 * structure.num_memberships
+    factored = _TERMS * (memberships * num_columns + _TERM_OVERHEAD)
+    kernel = memberships * size + _TERMS * size**2 * (size / _DENSE_SPEEDUP + num_kernels)
+    return kernel + num_scales * size**2 * num_columns / _DENSE_SPEEDUP < factored
 
 
 def hypergraph_heat(
     x: Tensor,
     structure: HypergraphStructure,
     hyperedge_weight: Tensor | None,
-    times: Times | SpectralFilter,
+    times: Times | Filter,
     options: HeatOptions,
-    method: str | None = None,
+    by_kernel: bool | None = None,
 ) -> Tensor:
-    """Diffuse or filter [..., N, D] on a hypergraph -> [..., S, N, D], by the cheapest method."""
+    """Diffuse or filter [..., N, D] on a hypergraph -> [..., S, N, D].
+
+    By a dense kernel or without; None: whichever is cheaper.
+    """
     # What is a scale of its own, and for which channels
     shape = times.value.shape if isinstance(times, Times) else (times.num_filters or 1, 1)
-    can_factor = options.backend in ("auto", *FACTORED.backends)
-    sparse = ("csr", "incidence") if can_factor else ("csr",)
-    if method is None:
+    if by_kernel is None:
         num_columns = x.numel() // max(x.size(-2), 1)
-        costs = method_costs(structure, num_columns, math.prod(shape), shape[0])
-        method = min((*sparse, "dense"), key=costs.__getitem__)
-    is_dense = method == "dense" and x.numel() > 0
-    if method == "dense":
-        method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
+        by_kernel = is_dense_cheaper(structure, num_columns, math.prod(shape), shape[0])
 
     reach = times.reach(0.5)  # the rate of hypergraphs is a half
     dtype = choose_dtype(x.dtype, x.device, reach, options.tol)
@@ -95,15 +74,15 @@ def hypergraph_heat(
             dtype = torch.float64
         wide = torch.promote_types(hyperedge_weight.dtype, dtype)
         hyperedge_weight = hyperedge_weight.to(wide)
-    by_factors, normalization = method == "incidence", str(options.normalization)
+    by_kernel &= x.numel() > 0
+    normalization = str(options.normalization)
     heat = hypergraph_operator(
-        structure, hyperedge_weight, normalization, by_factors, options.backend, dtype
+        structure, hyperedge_weight, normalization, options.backend, dtype, dense=by_kernel
     )
-    if not is_dense:
+    if not by_kernel:
         return evolve(x, heat, times, options)
-    # Every time, of whatever scale and channel, is a scale of the identity.
     eye = torch.eye(x.size(-2), dtype=heat.dtype, device=x.device)
-    if isinstance(times, Times):
+    if isinstance(times, Times):  # every one, of whatever scale and channel, is a scale of its own
         times = times._replace(value=times.value.reshape(-1, 1))
     kernel = evolve(eye, heat, times, options)
     with full_precision(x.device):

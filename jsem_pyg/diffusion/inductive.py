@@ -21,7 +21,8 @@ itself. It is a function of the Laplacian as well:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -29,8 +30,8 @@ from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
-from .evolve import sum_series
-from .filter_coefficients import cosine_coefficients
+from .evolve import evolve
+from .filters import FilterBank, FromFunction
 from .heat import heat_operator
 from .heat_coefficients import heat_degree
 from .options import HeatOptions
@@ -96,15 +97,9 @@ def heat_field(
     options = HeatOptions(tol=tol, normalization=normalization)
     times = read_times(t, x.size(-1))
     operator = heat_operator(structure, edge_weight, x.dtype, times, options, conductance)
-    bound = MARGIN * tol / operator.scaling.condition
-
-    def response(eigenvalue: Tensor) -> Tensor:
-        return torch.stack([torch.exp(-t * eigenvalue), _incoming(eigenvalue, t)])
-
-    coefficients = cosine_coefficients(response, 1.0, heat_degree(t, bound), bound).unsqueeze(-1)
-    # Isolated nodes keep their heat, and pass it on all the time.
-    alone = torch.tensor([1, -math.expm1(-t)], dtype=torch.float64)
-    heat, incoming = sum_series(x, operator, coefficients.to(x.device, operator.dtype), alone)
+    degree = heat_degree(t, MARGIN * tol / operator.scaling.condition)
+    parts = FromFunction(lambda at: torch.exp(-t * at)), FromFunction(partial(_incoming, t=t))
+    heat, incoming = evolve(x, operator, FilterBank(*parts), replace(options, degree=degree))
     weight = edge_weight if conductance is None else edge_weight * conductance
     total = weight.new_zeros(structure.num_nodes).index_add(0, structure.edges[0].long(), weight)
     total = torch.where(total > 0, total, 1)  # isolated nodes have a loop

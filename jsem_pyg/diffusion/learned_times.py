@@ -48,8 +48,9 @@ class LearnedTimes:
         self._sent = HostCopy(times)
         return found
 
-    def at_zero(self) -> None:
-        """Return what isolated nodes are multiplied by: nothing, as they keep their features."""
+    def at_zero(self) -> Tensor:
+        """Return ones [S]: isolated nodes keep their features."""
+        return torch.ones(self.raw.size(0), dtype=torch.float64, device="cpu")
 
     def read_bound(self) -> float:
         """Return the bound of the times that the device has found."""

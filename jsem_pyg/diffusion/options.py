@@ -7,7 +7,6 @@ from typing import NamedTuple
 from .._checks import check_choice, check_nonnegative, check_positive
 from ..kernels.table import CHEBYSHEV, KernelFamily
 from ..operators.factored import FACTORED
-from ..operators.hodge import HODGE_NORMALIZATIONS
 from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
 from ..operators.laplacian import NORMALIZATIONS
 
@@ -21,8 +20,8 @@ class Domain(NamedTuple):
 
 DOMAINS = {
     "graph": Domain(NORMALIZATIONS, CHEBYSHEV),
-    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS, CHEBYSHEV),
-    "complex": Domain(HODGE_NORMALIZATIONS, FACTORED),
+    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS, FACTORED),
+    "complex": Domain((None,), FACTORED),
 }
 
 

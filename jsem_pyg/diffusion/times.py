@@ -40,8 +40,9 @@ class Times(NamedTuple):
         degree = series_degree(self.longest, operator.scaling, dtype, options)
         return coefficients_at(self.value * rate, degree, self.reach(rate))
 
-    def at_zero(self) -> None:
-        """Return what isolated nodes are multiplied by: nothing, as they keep their features."""
+    def at_zero(self) -> Tensor:
+        """Return ones [S]: isolated nodes keep their features."""
+        return torch.ones(self.value.size(0), dtype=torch.float64, device="cpu")
 
 
 def series_degree(

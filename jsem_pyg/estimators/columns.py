@@ -17,11 +17,11 @@ NAMED_BY = 2  # columns, that make the name of a cluster
 NAMED_APART = 0.5  # spreads that the median of such a column is away from that of all
 
 
-def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
+def choose_metric(metric: str, x: np.ndarray) -> str:
     """Return the metric; "auto" is "l2" for up to 50 columns unless rows have length one."""
     if metric != "auto":
         return metric
-    if is_reduced or x.shape[1] > MOST_COLUMNS:
+    if x.shape[1] > MOST_COLUMNS:
         return "cosine"
     has_unit_rows = np.allclose(np.linalg.norm(x, axis=1), 1, atol=1e-3)
     chosen = "cosine" if has_unit_rows else "l2"

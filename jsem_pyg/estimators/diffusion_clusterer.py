@@ -7,9 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
-from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -54,13 +52,12 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             classifier predicts them from the features alone
             (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. If you know the number, pass it.
-        n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
         max_clusters: the largest number that "auto" tries.
-        random_state: of k-means, of an approximate search (above 100,000 points) and of the
-            reduction.
+        random_state: of k-means and of an approximate search (above 100,000 points).
 
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
@@ -78,7 +75,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
             income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
-        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+        n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
     Source: Ng, Jordan and Weiss, "On spectral clustering", 2001, for clusters by modes.
@@ -102,9 +99,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         t: float | Literal["auto"] = "auto",
         kernel: str | None = "gaussian",
         max_clusters: int = 30,
-        n_components: int = 100,
         random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.max_clusters = max_clusters
@@ -114,13 +109,11 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             scale=scale,
             t=t,
             kernel=kernel,
-            n_components=n_components,
             random_state=random_state,
-            n_jobs=n_jobs,
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the clusters of X: [N, D] array, data frame or sparse matrix, finite, N >= 3."""
+        """Find the clusters of X: [N, D] array or data frame, finite, N >= 3."""
         check_positive_int("max_clusters", self.max_clusters)
         is_auto = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
         if not is_auto:
@@ -144,7 +137,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             fitted = [self._fit_level(level, modes) for level in reversed(levels)]
             self.tree_ = ClusterTree(fitted[::-1], *self._graph.edges, finest)
         self.cluster_names_ = None
-        if hasattr(self, "feature_names_in_") and self.reducer_ is None:
+        if hasattr(self, "feature_names_in_"):
             x = graph.x.numpy()
             self.cluster_names_ = name_by_columns(x, self.labels_, self.feature_names_in_)
         self._is_fitted = True
@@ -181,19 +174,19 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
     @property
     def points_(self) -> np.ndarray:
-        """The fitted points [N, D] as they were compared: reduced and divided by `scale_`."""
+        """The fitted points [N, D] as they were compared: divided by `scale_`."""
         check_is_fitted(self)
         return self._graph.graph.x.numpy().copy()
 
     def was_fitted_to(self, X: Any) -> bool:
         """Return True if X [N, D] are the fitted points in their order, up to rounding."""
         check_is_fitted(self)
-        x, fitted = X.toarray() if issparse(X) else np.asarray(X), self._graph.graph.x
+        x, fitted = np.asarray(X), self._graph.graph.x
         if x.shape != (len(fitted), self.n_features_in_) or x.dtype.kind not in "fiu":
             return False
         given = np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
         rounding = max(float(given), torch.finfo(fitted.dtype).eps)
-        difference = (self._read(x.astype(np.float64)) - fitted).abs()
+        difference = (self._read(x.astype(np.float64), fitted.dtype) - fitted).abs()
         return bool((difference <= _ROUNDINGS * rounding * fitted.abs().amax(0)).all())
 
     def cut(self, n_clusters: int) -> np.ndarray:
@@ -227,7 +220,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "parameters": self.get_params(deep=False),
             "values": {name: getattr(self, name) for name in _VALUES},
             "feature_names_in_": None if names is None else [str(name) for name in names],
-            "reducer": None if self.reducer_ is None else self.reducer_.components_,
             "kernel": self._graph.kernel,  # parameters may have been set since
             "graph": (graph.x, graph.edge_index, graph.edge_weight),
             "model": self._model.state_dict(),
@@ -251,11 +243,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             setattr(self, name, value)
         if content["feature_names_in_"] is not None:
             self.feature_names_in_ = np.array(content["feature_names_in_"], dtype=object)
-        self.reducer_ = None
-        if content["reducer"] is not None:
-            self.reducer_ = TruncatedSVD(self.n_components)
-            self.reducer_.components_ = content["reducer"]
-            self.reducer_.n_features_in_ = self.n_features_in_
         x, edge_index, edge_weight = content["graph"]
         self._graph = FittedGraph(x, self.n_neighbors_, self.metric_, content["kernel"], self._seed)
         # The same edges, wherever ties fall now.

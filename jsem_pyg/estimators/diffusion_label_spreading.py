@@ -36,12 +36,11 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     New points are placed as in :class:`DiffusionClusterer`.
 
     Args:
-        n_neighbors, metric, scale, kernel, n_components, n_jobs: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
-        random_state: of the triplets, of an approximate search (above 100,000 points) and of the
-            reduction.
+        random_state: of the triplets and of an approximate search (above 100,000 points).
 
     Attributes:
         classes_: [C] the classes, sorted.
@@ -50,7 +49,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             label.
         by_graph_: True if labels were spread along the edges alone.
         edge_index_, edge_weight_, conductances_, t_: as in :class:`DiffusionClusterer`.
-        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
+        n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
     Source: Zhou et al., "Learning with local and global consistency", 2004, for the task.
@@ -68,7 +67,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         """Learn the classes of X from the labels that are known.
 
         Args:
-            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
+            X: [N, D] array or data frame, finite, N >= 3.
             y: [N] labels of any kind, -1 for none. With strings and -1, pass a list, or an array of
                 dtype object.
         """

@@ -7,7 +7,7 @@ import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from torch import Tensor
 
-from .._checks import check_nonnegative
+from .._checks import check_nonnegative, check_positive_int
 from ..diffusion import low_modes
 from .neighbor_estimator import NeighborTransformer
 
@@ -33,7 +33,7 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
 
     Args:
         n_components: C, the number of columns of the embedding.
-        n_neighbors, metric, scale, kernel, n_jobs: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: diffusion time, >= 0.
         random_state: of the modes' first guess and of an approximate search.
 
@@ -41,8 +41,8 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         embedding_: [N, C] the embedding of the fitted points.
         eigenvalues_: [C] the eigenvalues, ascending; each part of the graph has another one, zero,
             which is left out with its constant mode.
-        n_neighbors_, metric_, scale_, reducer_, n_features_in_, feature_names_in_: as in
-            :class:`HeatDiffusion`; sparse X is reduced to 100 columns.
+        n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
+            :class:`HeatDiffusion`.
 
     Sources: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
     2006; Belkin and Niyogi, "Laplacian eigenmaps", Neural Computation 15, 2003.
@@ -55,8 +55,6 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         (3, 2)
     """
 
-    _num_reduced = 100
-
     def __init__(
         self,
         n_components: int = 2,
@@ -67,21 +65,20 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         t: float = 1.0,
         kernel: str | None = "gaussian",
         random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
     ) -> None:
+        self.n_components = n_components
         super().__init__(
             n_neighbors,
             metric=metric,
             scale=scale,
             t=t,
             kernel=kernel,
-            n_components=n_components,
             random_state=random_state,
-            n_jobs=n_jobs,
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the smoothest modes of the neighbour graph of X, as in :class:`HeatDiffusion`."""
+        check_positive_int("n_components", self.n_components)
         check_nonnegative("t", self.t)
         with self._threads(X):
             self._fit_graph(X)

@@ -5,7 +5,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ..diffusion.inductive import heat_field
@@ -44,11 +43,7 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
         t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
             unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
-        n_components: sparse X of more columns is first reduced to this many by `TruncatedSVD`.
-        random_state: of the triplets, of an approximate search (above 100,000 points) and of the
-            reduction.
-        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
-            libraries take beyond.
+        random_state: of the triplets and of an approximate search (above 100,000 points).
 
     Attributes:
         embedding_: [N, D] what the fitted points became.
@@ -57,7 +52,6 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
         metric_: "cosine" or "l2".
         scale_: what the columns are divided by, [D], or None: interquartile ranges over 1.35, the
             standard deviation of a normal distribution.
-        reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: D, the number of columns of X.
         feature_names_in_: their names, if all are strings.
 
@@ -71,7 +65,7 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Diffuse X on its neighbour graph: [N, D] array, data frame or sparse matrix, N >= 3."""
+        """Diffuse X on its neighbour graph: [N, D] array or data frame, N >= 3."""
         with self._threads(X):
             self._fit_graph(X)
             graph = self._graph.graph
@@ -93,10 +87,3 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
         if self.scale_ is not None:
             result = result * torch.from_numpy(self.scale_).to(result.dtype)
         return result.numpy()
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of X, or of the components that it was reduced to."""
-        check_is_fitted(self)
-        if self.reducer_ is not None:
-            return self.reducer_.get_feature_names_out(input_features)
-        return super().get_feature_names_out(input_features)

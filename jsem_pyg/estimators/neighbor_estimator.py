@@ -2,16 +2,13 @@
 
 import numbers
 from collections.abc import Callable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
 from typing import Any, Literal
 
-import joblib
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -37,22 +34,15 @@ from ..training.self_training import TIMES, self_train
 from ..training.training_graph import TrainingGraph, keep_known
 from .columns import choose_metric, choose_scale
 
-_READING = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+_FLOATS = [np.float64, np.float32]
 CHUNK = 1 << 13  # new points at once, each with the probabilities of all its neighbours
 _FEW = 5_000  # points, for which several threads would only wait for each other
 
 
-@contextmanager
-def limit_threads(n_jobs: int | None, num_points: int) -> Iterator[None]:
-    """Use `n_jobs` threads; for None, one up to 5,000 points, or else the libraries' own number."""
-    if n_jobs is None and num_points > _FEW:
-        yield
-        return
-    # OpenMP keeps a number for each thread of Python; BLAS has one for the whole process, which
-    # changes only for a user who asks for it.
-    only = "openmp" if n_jobs is None else None
-    with threadpool_limits(joblib.effective_n_jobs(n_jobs), only):
-        yield
+def limit_threads(num_points: int) -> AbstractContextManager:
+    """Use one thread for up to 5,000 points, and beyond as many as the libraries take."""
+    # Only OpenMP's, whose number belongs to a thread of Python; BLAS has one for the process.
+    return threadpool_limits(1, "openmp") if num_points <= _FEW else nullcontext()
 
 
 class FittedGraph:
@@ -152,36 +142,28 @@ class NeighborEstimator(BaseEstimator):
         scale: str | None = "auto",
         t: float | Literal["auto"] = "auto",
         kernel: str | None = "gaussian",
-        n_components: int = 100,
         random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.scale = scale
         self.t = t
         self.kernel = kernel
-        self.n_components = n_components
         self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _fit_graph(self, X: Any, y: Any = "no_validation") -> Any:
         """Read X and y, build the neighbour graph of X, and return y."""
         self._check_parameters()
         check_unmasked("X", X)
         self._is_fitted = False  # until `fit` ends: parts of two fits must not predict together
-        read = validate_data(self, X, y, ensure_min_samples=3, **_READING)
+        read = validate_data(self, X, y, ensure_min_samples=3, dtype=_FLOATS)
         X, y = read if isinstance(read, tuple) else (read, None)
         self._seed = self._draw_seed()
-        self.reducer_ = None
-        if issparse(X) and X.shape[1] > self._num_reduced:
-            reducer = TruncatedSVD(self._num_reduced, random_state=self._seed)
-            reducer.set_output(transform="default")  # whatever scikit-learn is set to
-            self.reducer_ = reducer.fit(csr_matrix(X).sorted_indices())
-        x = self._to_tensor(X)
-        self.metric_ = choose_metric(self.metric, x.numpy(), self.reducer_ is not None)
-        self.scale_ = choose_scale(self.scale, x.numpy(), self.metric_)
-        x = self._scaled(x)
+        given = tensor_of("X", X)
+        check_signal_range("X", given)
+        self.metric_ = choose_metric(self.metric, X)
+        self.scale_ = choose_scale(self.scale, X, self.metric_)
+        x = self._read(X, given.dtype)
         self._graph = FittedGraph(x, self.n_neighbors, self.metric_, self.kernel, self._seed)
         self.n_neighbors_ = self._graph.k
         return y
@@ -190,7 +172,8 @@ class NeighborEstimator(BaseEstimator):
         """Return the results [M, C] at points [M, D]; a result depends on its own row only."""
         check_is_fitted(self)
         check_unmasked("X", X)
-        x = self._read(validate_data(self, X, reset=False, **_READING))
+        X = validate_data(self, X, reset=False, dtype=_FLOATS)
+        x = self._read(X, self._graph.graph.x.dtype)
         with self._threads(X):
             return self._graph.evaluate(x, self._of_nodes, self._at)
 
@@ -198,27 +181,13 @@ class NeighborEstimator(BaseEstimator):
         """Compute the results [M, C] at new points, by neighbours [M, k] and weights [M, k]."""
         raise NotImplementedError
 
-    def _read(self, X: Any) -> Tensor:
-        """Read points [M, D] as the fitted graph has them: reduced, scaled, and of its type."""
-        return self._scaled(self._to_tensor(X, self._graph.graph.x.dtype))
-
-    def _to_tensor(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
-        """Copy X, or its components if X was reduced."""
-        if self.reducer_ is not None:
-            # Always as sparse rows in order: the same row then has the same sum.
-            X = self.reducer_.transform(
-                csr_matrix(X, dtype=self.reducer_.components_.dtype).sorted_indices()
-            )
-        x = tensor_of("X", X.toarray() if issparse(X) else X)
-        x = x.to(dtype or x.dtype, copy=True)
+    def _read(self, X: np.ndarray, dtype: torch.dtype) -> Tensor:
+        """Copy points [M, D] in the type of the fitted ones, divided by `scale_`."""
+        x = tensor_of("X", X).to(dtype, copy=True)
         check_signal_range("X", x)
-        return x
-
-    def _scaled(self, x: Tensor) -> Tensor:
-        if self.scale_ is None:
-            return x
-        x = x / torch.from_numpy(self.scale_).to(x.dtype)
-        check_signal_range("X / scale_", x)
+        if self.scale_ is not None:
+            x /= torch.from_numpy(self.scale_).to(dtype)
+            check_signal_range("X / scale_", x)
         return x
 
     def _draw_seed(self) -> int:
@@ -231,38 +200,22 @@ class NeighborEstimator(BaseEstimator):
         check_choice("metric", self.metric, ("auto", *METRICS))
         check_choice("scale", self.scale, ("auto", "robust", "standard", None))
         check_choice("kernel", self.kernel, KERNELS)
-        check_positive_int("n_components", self.n_components)
         if not (isinstance(self.t, str) and self.t == "auto"):
             check_nonnegative("t", self.t)
 
     @contextmanager
     def _threads(self, X: Any) -> Iterator[None]:
-        """Allow only the threads that `n_jobs` means for the rows of X, and no autocast."""
+        """Allow no more threads than pay for the rows of X, and no autocast."""
         shape = getattr(X, "shape", None) or (len(X) if isinstance(X, Sized) else 0,)
-        with limit_threads(self.n_jobs, shape[0]), full_precision(torch.device("cpu")):
+        with limit_threads(shape[0]), full_precision(torch.device("cpu")):
             yield
-
-    @property
-    def _num_reduced(self) -> int:
-        """The columns that sparse X is reduced to."""
-        return self.n_components
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 class NeighborTransformer(TransformerMixin, NeighborEstimator):
     """An estimator that gives each point new columns."""
-
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit to X and return its new columns: [N, C]."""
-        self.fit(X, y)
-        return self.embedding_.copy()
 
     def transform(self, X: Any) -> np.ndarray:
         """Compute the new columns of points [M, D], placed in the fitted graph one by one."""

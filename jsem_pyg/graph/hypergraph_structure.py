@@ -5,7 +5,6 @@ what :class:`~jsem_pyg.graph.GraphStructure` is to graphs.
 """
 
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,19 +18,9 @@ from .._checks import (
     numbers_of,
 )
 from .._groups import group_starts
-from ..kernels.csr import CSR, Incidence, index_dtype
+from ..kernels.csr import CSR, Incidence
 from ..kernels.torch_func import lasting
 from .memory import Prepared
-
-
-class MemberPairs(NamedTuple):
-    """Every ordered pair of members of a hyperedge, and where it adds to a node x node matrix."""
-
-    hyperedge: Tensor  # [P] the hyperedge of each pair
-    slot: Tensor  # [P] its entry in `csr`
-    product: Tensor  # [P] float64, the product of both multiplicities
-    csr: CSR  # the pattern of S, with every diagonal entry
-    diagonal: Tensor  # [N] the entries (i, i) of `csr`
 
 
 class HypergraphStructure(Prepared):
@@ -52,7 +41,6 @@ class HypergraphStructure(Prepared):
         multiplicity: [M'] how often each was given.
         num_memberships: M'.
         size: [E] the members of each hyperedge, counted as often as they were given: its degree.
-        num_pairs: the ordered pairs of distinct members, summed over the hyperedges.
 
     Example:
         >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
@@ -81,21 +69,15 @@ class HypergraphStructure(Prepared):
         self.node, self.hyperedge = key // width, key % width
         self.num_memberships, self.device = self.node.numel(), self.node.device
         self.size = torch.bincount(hyperedge, minlength=num_hyperedges)
-        self._members = torch.bincount(self.hyperedge, minlength=num_hyperedges)
-        self.num_pairs = int(self._members.square().sum())
-
-    @cached_property
-    def num_slots(self) -> int:
-        """The most entries that S can have: one for each pair of nodes that share a hyperedge."""
-        pairs = self.num_pairs - self.num_memberships  # of different nodes
-        return min(pairs + self.num_nodes, self.num_nodes**2)
 
     @cached_property
     @lasting
     def incidence(self) -> tuple[Incidence, Incidence]:
         """H [N, E] and its transpose: how often each node belongs to each hyperedge."""
         h = CSR(group_starts(self.node, self.num_nodes), self.hyperedge)
-        h_t, order = self.transpose
+        order = self.hyperedge.argsort(stable=True)
+        starts = group_starts(self.hyperedge[order], self.num_hyperedges)
+        h_t = CSR(starts, self.node[order])
         return (
             Incidence(h, self.multiplicity, self.num_hyperedges),
             Incidence(h_t, self.multiplicity[order], self.num_nodes),
@@ -103,34 +85,20 @@ class HypergraphStructure(Prepared):
 
     @cached_property
     @lasting
-    def transpose(self) -> tuple[CSR, Tensor]:
-        """The pattern of H^T, and the order in which it holds the memberships."""
-        order = self.hyperedge.argsort(stable=True)
-        row, col = self.hyperedge[order], self.node[order]
-        return CSR(group_starts(row, self.num_hyperedges), col), order
+    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Every ordered pair of members of a hyperedge: [P] each, as many as sizes squared.
 
-    @cached_property
-    @lasting
-    def pairs(self) -> MemberPairs:
-        """Every pair of members of a hyperedge: num_pairs of them, so only if these are few."""
-        csr, order = self.transpose
-        pointer, hyperedge, node = csr.rowptr, csr.row, csr.col
-        multiplicity = self.multiplicity[order].double()
-        partners = self._members[hyperedge]  # as many as each member has, with itself
+        The hyperedge, the place i N + j of the nodes i and j in a table [N, N], and the product of
+        both multiplicities.
+        """
+        h_t = self.incidence[1]
+        node, partners = h_t.csr.col, h_t.csr.degree[h_t.csr.row.long()]  # with itself
         left = torch.arange(node.numel(), device=self.device).repeat_interleave(partners)
         first = partners.cumsum(0) - partners  # the first pair of each left member
-        right = pointer[hyperedge[left]] + torch.arange(left.numel(), device=self.device)
-        right = right - first[left]
-        nodes, width = torch.arange(self.num_nodes, device=self.device), max(self.num_nodes, 1)
-        key, inverse = torch.unique(
-            torch.cat([node[left] * width + node[right], nodes * (width + 1)]), return_inverse=True
-        )
-        row, col = key // width, key % width
-        slot, diagonal = inverse[: left.numel()], inverse[left.numel() :]
-        narrow = index_dtype(self.num_nodes, row.numel())
-        csr = CSR(group_starts(row, self.num_nodes), col.to(narrow))
-        product = multiplicity[left] * multiplicity[right]
-        return MemberPairs(hyperedge[left], slot, product, csr, diagonal)
+        right = h_t.csr.rowptr[h_t.csr.row[left].long()] - first[left]
+        right = right + torch.arange(left.numel(), device=self.device)
+        place = node[left].long() * self.num_nodes + node[right]
+        return h_t.csr.row[left], place, (h_t.value[left] * h_t.value[right]).double()
 
     def check_weight(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` [E] is in the supported range."""

@@ -16,16 +16,10 @@ from torch import Tensor
 
 from .._checks import (
     INDICES,
-    check_dense,
     check_device,
     check_edge_index_shape,
-    check_edge_weight,
-    check_float,
     check_node_index,
     check_tensor,
-    check_vector,
-    check_weight_range,
-    numbers_of,
 )
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
@@ -104,12 +98,6 @@ class SimplicialStructure(Prepared):
 
     @cached_property
     @lasting
-    def triangle_counts(self) -> Tensor:
-        """[M] how many triangles each edge is in."""
-        return torch.bincount(self.triangle_edges.flatten(), minlength=self.num_edges)
-
-    @cached_property
-    @lasting
     def edge_boundary(self) -> tuple[Incidence, Incidence]:
         """B1 [N, M] and its transpose: where each edge ends (1) and where it starts (-1)."""
         # The slots of a node, by neighbour, are its edges in ascending order.
@@ -150,38 +138,6 @@ class SimplicialStructure(Prepared):
 
     def _signs(self, flow: Tensor) -> Tensor:
         return self._sign.to(flow.dtype).unsqueeze(-1)
-
-    def check_flow_shape(self, x: Tensor) -> None:
-        """Raise unless x is a floating-point tensor [..., M, D], a row for each column."""
-        check_float("x", x)
-        check_dense("x", x)
-        if x.dim() < 2 or x.size(-2) != self.num_edges:
-            raise ValueError(
-                f"Expected 'x' to have shape [..., {self.num_edges}, D], a row for each column "
-                f"of 'edge_index' (got {list(x.shape)})."
-            )
-
-    def check_edge_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless `edge_weight` [M] is positive, and in the supported range."""
-        check_edge_weight(edge_weight, self.num_edges)
-        if bool((numbers_of(edge_weight) == 0).any()):
-            raise ValueError(
-                "Expected 'edge_weight' to be positive (got zeros). To fix this, leave out the "
-                "edges of no weight."
-            )
-
-    def check_triangle_shape(self, triangle_weight: Tensor) -> None:
-        """Raise unless `triangle_weight` is a floating-point tensor [F]."""
-        remedy = (
-            " Without 'triangles', these are all of the graph, in the order of "
-            "SimplicialStructure(edge_index).triangles."
-        )
-        check_vector("triangle_weight", triangle_weight, self.num_triangles, "triangle", remedy)
-
-    def check_triangle_weight(self, triangle_weight: Tensor) -> None:
-        """Raise unless `triangle_weight` [F] is finite and non-negative."""
-        self.check_triangle_shape(triangle_weight)
-        check_weight_range("triangle_weight", triangle_weight)
 
     def __repr__(self) -> str:
         return (

@@ -15,14 +15,10 @@ pass ``edge_weight * conductance``.
     (3, 3)
 """
 
-try:
-    from jax import numpy as _jax_numpy  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "Expected JAX to be installed, as jsem_pyg.jax needs it (got an error at its import). To "
-        "fix this, run `pip install 'jsem_pyg[jax]'`."
-    ) from error
+from .._extras import import_optional
 
-from .functional import heat_diffusion
+import_optional("jax.numpy", "jsem_pyg.jax")
+
+from .functional import heat_diffusion  # noqa: E402
 
 __all__ = ["heat_diffusion"]

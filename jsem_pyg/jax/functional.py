@@ -5,9 +5,8 @@ copy on the device first, and waits for it on the very thread that would make it
 never returned.)
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +43,7 @@ def heat_diffusion(
     `grad` work in `x`, `edge_weight` and `t`. An isolated node keeps its features.
 
     The call leaves compiled code for the CPU. The backward pass computes the forward pass again, so
-    only the arguments are kept between the two.
+    only the arguments are kept between the two. There are no second derivatives.
 
     Args:
         x: [..., N, D] signals; leading dimensions are batches on the same graph, which is faster
@@ -62,9 +61,6 @@ def heat_diffusion(
 
     Returns:
         An array like `x`; [..., S, N, D] if `t` has scales.
-
-    Raises:
-        NotImplementedError: if a second derivative is taken.
 
     Example:
         >>> edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -139,7 +135,8 @@ def _diffuse(
         with torch.no_grad():
             _write(out, _by_torch(graph, options, *map(_tensor, buffers)))
 
-    return _call(compute, jax.ShapeDtypeStruct(shape, leaves[0].dtype), *leaves)
+    result = jax.ShapeDtypeStruct(shape, leaves[0].dtype)
+    return buffer_callback(compute, result, vmap_method="sequential")(*leaves)
 
 
 def _forward(
@@ -162,7 +159,7 @@ def _backward(
             _write(place, each)
 
     shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in leaves]
-    return tuple(_call(compute, shapes, *leaves, grad))
+    return tuple(buffer_callback(compute, shapes, vmap_method="sequential")(*leaves, grad))
 
 
 _diffuse.defvjp(_forward, _backward)
@@ -171,24 +168,6 @@ _diffuse.defvjp(_forward, _backward)
 def _by_torch(graph: GraphStructure, options: HeatOptions, x: Any, weight: Any, t: Any) -> Any:
     degree, tol, normalization = options.degree, options.tol, options.normalization
     return heat_by_torch(x, graph, weight, t, degree=degree, tol=tol, normalization=normalization)
-
-
-def _call(compute: Callable[..., None], shapes: Any, *arguments: Array) -> Any:
-    """Call `compute(context, out, *arguments)` on XLA's buffers; `out` has these shapes."""
-
-    @jax.custom_jvp
-    def call(*arguments: Array) -> Any:
-        return buffer_callback(compute, shapes, vmap_method="sequential")(*arguments)
-
-    call.defjvp(_refuse)
-    return call(*arguments)
-
-
-def _refuse(primals: Any, tangents: Any) -> NoReturn:
-    raise NotImplementedError(
-        "Expected a first derivative in reverse mode (got another). To fix this, take "
-        'jsem_pyg.diffusion.heat_diffusion with backend="reference", on tensors.'
-    )
 
 
 def _tensor(buffer: Any) -> torch.Tensor:

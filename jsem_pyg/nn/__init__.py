@@ -7,7 +7,7 @@ from .diffusion_classifier import DiffusionClassifier
 from .hetero_diffusion import HeteroDiffusion
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
-from .node_conductance import AgreementConductance, EndpointConductance
+from .node_conductance import AgreementConductance
 from .relation_conductance import RelationConductance
 from .relational_cheb_conv import RelationalChebConv
 from .relational_features import relational_features
@@ -18,7 +18,6 @@ __all__ = [
     "AnisotropicChebConv",
     "AnisotropicDiffusion",
     "DiffusionClassifier",
-    "EndpointConductance",
     "HeteroDiffusion",
     "HypergraphChebConv",
     "HypergraphDiffusion",

@@ -39,7 +39,7 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
             the mean conductance of the edges around (of each end, geometric mean of both).
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         **kwargs (optional): `learn_t`, `conductance`, `normalization`, `degree`, `tol`, `backend`,
-            `fuse`, `filter`, `rate`, `num_relations` and further arguments, as in
+            `fuse`, `filter`, `rate` and `num_relations`, as in
             :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
 
     Shapes:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from ..diffusion.filters import Filter
 from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.learned_times import LearnedTimes, time_bound
 from ..diffusion.options import HeatOptions
-from ..diffusion.registered_op import CompiledGraph, compiled_heat
+from ..diffusion.registered_op import compiled_heat
 from ..diffusion.times import Times, read_times
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import read_edges
@@ -26,11 +26,17 @@ from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
 from .conductance import SigmoidConductance, as_columns
 from .heat_layer import HeatLayer
-from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
+from .node_conductance import (
+    Graph,
+    conduct_by_edges,
+    conduct_by_nodes,
+    make_conductance,
+    sees_nodes,
+)
 from .propagation import is_watched, through_propagate
 from .relation_conductance import RelationConductance, Relations
 
-# edge_index, edge_weight, edge_attr and edge_type, as they were handed over.
+# edge_index, edge_weight, edge_attr [E, F] and edge_type
 Edges = tuple[Adj, OptTensor, OptTensor, OptTensor]
 
 LayerTimes = Times | LearnedTimes | Filter
@@ -92,8 +98,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         num_relations (int, optional): Number :math:`R` of kinds of edges. Every relation gets a
             conductance (:class:`~jsem_pyg.nn.RelationConductance`), by which that of the edge
             features is multiplied; :meth:`relations` prints them.
-        **kwargs (optional): Additional arguments of
-            :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
         - **input:**
@@ -134,15 +138,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         filter: Filter | None = None,
         rate: float = 1.0,
         num_relations: int | None = None,
-        **kwargs: Any,
     ) -> None:
-        is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
-        if not is_sum or kwargs.get("node_dim", -2) != -2:
-            raise ValueError(
-                f"Expected 'aggr' to be 'add' and 'node_dim' to be -2, since the layer is a linear "
-                f"operator on the nodes (got {kwargs})."
-            )
-        super().__init__(**kwargs)
+        super().__init__(aggr="add")
         check_nonnegative_int("edge_dim", edge_dim)
         check_bool("fuse", fuse)
         self.edge_dim = edge_dim
@@ -173,7 +170,11 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
         self.check_features(x, self.sees_nodes)
-        edges = edge_index, edge_weight, edge_attr, edge_type
+        self._check_relations(edge_weight, edge_type)
+        edges = edge_index, edge_weight, self._columns(edge_attr), edge_type
+        has_op = self.filter is None and node_mass is None and not is_watched(self)
+        if torch.compiler.is_compiling() and has_op and not is_transformed():
+            return self._diffuse_compiled(x, *edges)
         times = self.learned_times(x)
         out = self._diffuse(x, times, edges, node_mass)
         if not self.confirms(times):
@@ -182,8 +183,41 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
 
     def _diffuse(self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor) -> Tensor:
         """Make the operator, and diffuse by it."""
-        operator = self.operator(x, times, edges, node_mass)
-        return self.transform(x, lambda x: self.diffuse(x, operator, times))
+        operator = self._operator(x, times, edges, node_mass)
+        return self.transform(x, lambda x: _evolve(x, operator, times, self.options))
+
+    @eager
+    def _operator(
+        self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor
+    ) -> HeatOperator:
+        """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
+        edge_index, edge_weight, edge_attr, edge_type = edges
+        graph, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
+        if edge_type is not None:
+            known, num_edges = self.num_relations or 0, graph.num_edges
+            self._reader.check(
+                graph, x, "edge_type", edge_type, lambda e: check_edge_type(e, num_edges, known)
+            )
+        conductance = self.conduct(graph, edge_attr, x, edge_type)
+        given = graph, weight, x.dtype, times, self.options, conductance, node_mass
+        if is_watched(self):
+            return through_propagate(self, graph, heat_entries(*given), weight, conductance)
+        return heat_operator(*given)
+
+    def _diffuse_compiled(
+        self,
+        x: Tensor,
+        edge_index: Adj,
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        edge_type: OptTensor,
+    ) -> Tensor:
+        """Diffuse by a registered op, which reads and checks the graph."""
+        graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
+        conductance = self.conduct(graph, edge_attr, x, edge_type)
+        given = graph, weight, edge_attr, conductance, self.options
+        times = cast(Times, self.times(x))
+        return self.transform(x, lambda x: compiled_heat(given, x, times))
 
     def learned_times(self, x: Tensor) -> LayerTimes:
         """Return the filter, or the times; on a GPU with a guess of their bound."""
@@ -214,50 +248,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         """Return an edge's share of S X, if messages are observed."""
         return norm.view(-1, 1) * x_j
 
-    def operator(
-        self,
-        x: Tensor,
-        times: LayerTimes,
-        edges: Edges,
-        node_mass: OptTensor,
-    ) -> HeatOperator | CompiledGraph:
-        """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
-        self._check_relations(edges)
-        has_op = self.filter is None and node_mass is None and not is_watched(self)
-        if torch.compiler.is_compiling() and has_op and not is_transformed():
-            edge_index, edge_weight, edge_attr, edge_type = edges
-            graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
-            attr = self._columns(edge_attr)
-            return graph, weight, attr, self.conduct(graph, attr, x, edge_type), self.options
-        return self._operator(x, times, edges, node_mass)
-
-    @eager
-    def _operator(
-        self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor
-    ) -> HeatOperator:
-        edge_index, edge_weight, edge_attr, edge_type = edges
-        attr = self._columns(edge_attr)
-        graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
-        if edge_type is not None:
-            known, num_edges = self.num_relations or 0, graph.num_edges
-            self._reader.check(
-                graph, x, "edge_type", edge_type, lambda e: check_edge_type(e, num_edges, known)
-            )
-        conductance = self.conduct(graph, attr, x, edge_type)
-        given = graph, weight, x.dtype, times, self.options, conductance, node_mass
-        if is_watched(self):
-            return through_propagate(self, graph, heat_entries(*given), weight, conductance)
-        return heat_operator(*given)
-
-    def diffuse(
-        self, x: Tensor, operator: HeatOperator | CompiledGraph, times: LayerTimes
-    ) -> Tensor:
-        """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
-        if isinstance(operator, HeatOperator):
-            return _evolve(x, operator, times, self.options)
-        assert isinstance(times, Times)
-        return compiled_heat(operator, x, times)
-
     def conduct(
         self, graph: Graph, edge_attr: OptTensor, x: Tensor, edge_type: OptTensor = None
     ) -> OptTensor:
@@ -277,9 +267,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             found = self.relation_conductance.of_relations
         return Relations(range(found.numel()), found)
 
-    def _check_relations(self, edges: Edges) -> None:
+    def _check_relations(self, edge_weight: OptTensor, edge_type: OptTensor) -> None:
         """Raise unless relations come to a layer that has them, and by their name."""
-        _, edge_weight, _, edge_type = edges
         if isinstance(edge_weight, Tensor) and not edge_weight.is_floating_point():
             raise TypeError(
                 f"Expected 'edge_weight' to hold floating-point numbers (got {edge_weight.dtype}). "
@@ -310,10 +299,10 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             if self.conductance_form != "module":
                 return cast(Tensor, self.conductance(edge_attr))
             if not self.sees_nodes:
-                return conduct_edges(self.conductance, edge_attr)
+                return conduct_by_edges(self.conductance, edge_attr)
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
-            return conduct_edges(self.conductance, edge_attr, x, graph)
+            return conduct_by_nodes(self.conductance, edge_attr, x, graph)
 
     def _uses_triton(self, x: Tensor) -> bool:
         """Return True if Triton's kernels may do all of the work."""

@@ -10,7 +10,6 @@ from torch.nn import Linear, Module, Parameter
 
 from .._checks import (
     FLOATS,
-    check_between,
     check_dense,
     check_positive,
     check_positive_int,
@@ -18,7 +17,7 @@ from .._checks import (
 )
 from ..kernels.fused import SWITCHES
 
-FLOOR = 1e-4
+FLOOR = 1e-4  # epsilon
 
 
 class SigmoidConductance(Module):
@@ -32,7 +31,6 @@ class SigmoidConductance(Module):
 
     Args:
         edge_dim: the number F of edge features, such as the curvature alone.
-        floor: :math:`\epsilon`.
         rate: :math:`r > 0`, how fast it learns next to other parameters.
 
     Shapes:
@@ -40,12 +38,11 @@ class SigmoidConductance(Module):
         - **output:** conductance :math:`(|\mathcal{E}|)`
     """
 
-    def __init__(self, edge_dim: int = 1, floor: float = FLOOR, rate: float = 1.0) -> None:
+    def __init__(self, edge_dim: int = 1, rate: float = 1.0) -> None:
         super().__init__()
         check_positive_int("edge_dim", edge_dim)
-        check_between("floor", floor, 0, 1)
         check_positive("rate", rate)
-        self.floor, self.rate = floor, rate
+        self.rate = rate
         self.slope = Parameter(torch.empty(edge_dim))
         self.threshold = Parameter(torch.empty(edge_dim))
         self.reset_parameters()
@@ -64,9 +61,9 @@ class SigmoidConductance(Module):
         if fuse and SWITCHES.sigmoid and not edge_attr.requires_grad:
             from ..kernels.fused.sigmoid import sigmoid_conductance
 
-            return sigmoid_conductance(edge_attr, self.slope, self.threshold, self.floor, self.rate)
+            return sigmoid_conductance(edge_attr, self.slope, self.threshold, FLOOR, self.rate)
         logit = (edge_attr - self.threshold) @ self.slope
-        return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
+        return FLOOR + (1 - FLOOR) * torch.sigmoid(self.rate * logit)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.slope.numel()})"
@@ -83,7 +80,6 @@ class MLPConductance(Module):
     Args:
         edge_dim: the number F of edge features.
         hidden_channels: the width of the hidden layer.
-        floor: :math:`\epsilon`.
         rate: :math:`r > 0`, how fast it learns next to other parameters.
 
     Shapes:
@@ -91,15 +87,12 @@ class MLPConductance(Module):
         - **output:** conductance :math:`(|\mathcal{E}|)`
     """
 
-    def __init__(
-        self, edge_dim: int = 1, hidden_channels: int = 16, floor: float = FLOOR, rate: float = 1.0
-    ) -> None:
+    def __init__(self, edge_dim: int = 1, hidden_channels: int = 16, rate: float = 1.0) -> None:
         super().__init__()
         check_positive_int("edge_dim", edge_dim)
         check_positive_int("hidden_channels", hidden_channels)
-        check_between("floor", floor, 0, 1)
         check_positive("rate", rate)
-        self.floor, self.rate = floor, rate
+        self.rate = rate
         self.hidden = Linear(edge_dim, hidden_channels)
         self.out = Linear(hidden_channels, 1)
         self.reset_parameters()
@@ -114,7 +107,7 @@ class MLPConductance(Module):
         """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
         hidden = self.hidden(as_columns(edge_attr, self.hidden.in_features)).relu()
         logit = self.out(hidden).squeeze(-1)
-        return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
+        return FLOOR + (1 - FLOOR) * torch.sigmoid(self.rate * logit)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"

@@ -11,7 +11,6 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import (
-    check_bool,
     check_edge_index,
     check_matrix,
     check_number,
@@ -58,14 +57,13 @@ class DiffusionClassifier(torch.nn.Module):
             none yet: :func:`~jsem_pyg.training.fit`, :meth:`set_num_classes` or loaded weights
             determine it.
         t (float): Diffusion time :math:`t > 0`; :func:`~jsem_pyg.training.fit` chooses another.
-        learn_t (bool): Whether :math:`t` is learned.
         balance (float): The power of the class means: 0 for none, 1 to draw the classes towards
             equal size.
         conductance (torch.nn.Module, optional): Instead of :class:`AgreementConductance`: a
             module as in :class:`AnisotropicDiffusion` that takes `(edge_attr, x_i, x_j)`, with the
             probabilities of both ends as `x_i` and `x_j`, and None as `edge_attr`.
-        **kwargs (optional): Of both diffusions: `normalization`, `degree`, `tol` and `backend`, as
-            in :class:`AnisotropicDiffusion`.
+        **kwargs (optional): Of both diffusions: `learn_t`, `normalization`, `degree`, `tol` and
+            `backend`, as in :class:`AnisotropicDiffusion`.
 
     Shapes:
         - **input:**
@@ -86,7 +84,6 @@ class DiffusionClassifier(torch.nn.Module):
         in_channels: int,
         num_classes: int | None = None,
         t: float = 5.0,
-        learn_t: bool = True,
         balance: float = 0.5,
         conductance: torch.nn.Module | None = None,
         **kwargs: Any,
@@ -96,7 +93,6 @@ class DiffusionClassifier(torch.nn.Module):
         if num_classes is not None:
             check_positive_int("num_classes", num_classes, ", or None for fit to choose it")
         check_positive("t", t)
-        check_bool("learn_t", learn_t)
         check_number("balance", balance)
         if not 0 <= balance <= 1:
             raise ValueError(f"Expected 'balance' to lie in [0, 1] (got {balance!r}).")
@@ -105,7 +101,7 @@ class DiffusionClassifier(torch.nn.Module):
         self.balance = balance
         size = num_classes or 0  # weights without rows: modules, optimisers and files take them
         self.lin = Linear(in_channels, size, weight_initializer="glorot")
-        self.isotropic = AnisotropicDiffusion(0, t=t, learn_t=learn_t, **kwargs)
+        self.isotropic = AnisotropicDiffusion(0, t=t, **kwargs)
         agree = AgreementConductance() if conductance is None else conductance
         self.anisotropic = AnisotropicDiffusion(0, t=t, conductance=agree, **kwargs)
         if not self.anisotropic.sees_nodes:

@@ -31,8 +31,9 @@ class HeteroDiffusion(torch.nn.Module):
     Args:
         metadata (tuple): Node types and edge types, as ``HeteroData.metadata()`` returns them.
         t (float, list or torch.Tensor): Initial diffusion time, see
-            :class:`~jsem_pyg.nn.AnisotropicDiffusion`, as for `learn_t`, `normalization`, `degree`,
-            `tol`, `backend` and `rate`.
+            :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
+        **kwargs (optional): `learn_t`, `normalization`, `degree`, `tol`, `backend`, `filter` and
+            `rate`, as in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
 
     Shapes:
         - **input:** for each node type features :math:`(\ldots, |\mathcal{V}_a|, D)`, for each edge
@@ -55,20 +56,12 @@ class HeteroDiffusion(torch.nn.Module):
         self,
         metadata: Metadata,
         t: float | Sequence[float] | Tensor = 5.0,
-        learn_t: bool = True,
-        normalization: str | None = "sym",
-        degree: int | None = None,
-        tol: float = 1e-6,
-        backend: str = "auto",
-        rate: float = 1.0,
+        **kwargs: Any,
     ) -> None:
         super().__init__()
         self.node_types, self.edge_types = read_metadata(metadata)
         self.names = merge_reverse(self.edge_types)[0]
-        self.diffusion = AnisotropicDiffusion(
-            0, t, learn_t, "sigmoid", normalization, degree, tol, backend,
-            rate=rate, num_relations=len(self.names),
-        )  # fmt: skip
+        self.diffusion = AnisotropicDiffusion(0, t, num_relations=len(self.names), **kwargs)
         self._reader = GraphReader()
 
     @eager

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from .._checks import check_between, check_positive, check_positive_int
+from .._checks import check_positive, check_positive_int
 from .conductance import FLOOR
 
 
@@ -21,7 +21,6 @@ class RelationConductance(Module):
 
     Args:
         num_relations: the number R of relations.
-        floor: :math:`\epsilon`.
         rate: :math:`\rho > 0`, how fast it learns next to other parameters.
 
     Shapes:
@@ -29,12 +28,11 @@ class RelationConductance(Module):
         - **output:** conductance :math:`(|\mathcal{E}|)`
     """
 
-    def __init__(self, num_relations: int, floor: float = FLOOR, rate: float = 1.0) -> None:
+    def __init__(self, num_relations: int, rate: float = 1.0) -> None:
         super().__init__()
         check_positive_int("num_relations", num_relations)
-        check_between("floor", floor, 0, 1)
         check_positive("rate", rate)
-        self.floor, self.rate = floor, rate
+        self.rate = rate
         self.theta = Parameter(torch.empty(num_relations))
         self.reset_parameters()
 
@@ -45,7 +43,7 @@ class RelationConductance(Module):
     @property
     def of_relations(self) -> Tensor:
         """The conductance of each relation, [R]."""
-        return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * self.theta)
+        return FLOOR + (1 - FLOOR) * torch.sigmoid(self.rate * self.theta)
 
     def forward(self, edge_type: Tensor) -> Tensor:
         """Look up the conductance [E] of edges by their relations [E]."""

@@ -1,6 +1,6 @@
 """The convolution with a matrix and a diffusion time for every relation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +32,8 @@ from .anisotropic_diffusion import single_node_set
 from .diffusion_time import DiffusionTime, initial_times
 from .hetero_diffusion import read_metadata
 from .relational_heat import RelationalGraph
+
+Edges = Mapping[EdgeType, Tensor]
 
 _ANY = "node"  # the type of nodes that have no types
 
@@ -156,7 +158,13 @@ class RelationalChebConv(torch.nn.Module):
         height = (self.num_matrices + num_roots) * out_channels
         self.lin = Linear(width, height, bias=False, weight_initializer="glorot")
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
-        self.time = DiffusionTime(self._start(t), learn_t)
+        start = initial_times("t", t)
+        if start.shape not in ((), (count,)):
+            raise ValueError(
+                f"Expected 't' to be a number, or one for each of {count} relations (got shape "
+                f"{list(start.shape)})."
+            )
+        self.time = DiffusionTime(start.expand(count), learn_t)
         self.options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
         self._reader = GraphReader()
         self.reset_parameters()
@@ -173,16 +181,6 @@ class RelationalChebConv(torch.nn.Module):
                 f"metadata, {self.node_types} (got {self.in_channels})."
             )
         return HeteroDictLinear(dict(self.in_channels), self.out_channels)
-
-    def _start(self, t: float | Sequence[float] | Tensor) -> Tensor:
-        """Return the initial times [R]."""
-        start = initial_times("t", t)
-        if start.shape not in ((), (len(self.relations),)):
-            raise ValueError(
-                f"Expected 't' to be a number, or one for each of {len(self.relations)} relations "
-                f"(got shape {list(start.shape)})."
-            )
-        return start.expand(len(self.relations))
 
     @eager
     def forward(
@@ -202,61 +200,65 @@ class RelationalChebConv(torch.nn.Module):
             x = single_node_set(x)
             check_signal(x)
             check_type_of_layer("x", x, self.lin)
-            graph = self._read_numbers(edge_index, edge_type, edge_weight, len(x))
+            given = edge_index, edge_type, edge_weight
+            graph = self._prepare(
+                given, {_ANY: len(x)}, lambda: self._split_by_relation(*given, len(x))
+            )
             return self._convolve({_ANY: x}, graph)[_ANY]
-        weights = edge_type if edge_weight_dict is None else edge_weight_dict
-        check_dictionaries(x, edge_index, self.node_types, self._widths())
-        check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
+        weights = (edge_type if edge_weight_dict is None else edge_weight_dict) or {}
+        widths: Any = self.lin.in_channels
         if self.lin_dict is not None:
-            x = self.lin_dict(x)
+            widths = {name: self.lin_dict.lins[name].in_channels for name in self.node_types}
+        check_dictionaries(x, edge_index, self.node_types, widths)
+        check_type_of_layer("x_dict", x[self.node_types[0]], self.lin)
+        x = x if self.lin_dict is None else self.lin_dict(x)
         x_dict = {name: x[name] for name in self.node_types}
-        return self._convolve(x_dict, self._read_types(edge_index, weights or {}, x_dict))
+        graph = self._prepare(
+            (*edge_index.values(), *weights.values()),
+            {name: len(x) for name, x in x_dict.items()},
+            lambda: (edge_index, weights),
+            *edge_index,
+            *weights,
+        )
+        return self._convolve(x_dict, graph)
 
-    def _widths(self) -> int | dict[str, int]:
-        """Return how wide the features of each type must be; -1 if the first call decides."""
-        if self.lin_dict is None:
-            return int(self.lin.in_channels)
-        return {name: int(self.lin_dict.lins[name].in_channels) for name in self.node_types}
-
-    def _read_numbers(
-        self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None, num_nodes: int
+    def _prepare(
+        self,
+        given: Sequence[Tensor | None],
+        num_nodes: Mapping[str, int],
+        read: Callable[[], tuple[Edges, Edges]],
+        *key: EdgeType,
     ) -> RelationalGraph:
-        """Prepare a graph whose nodes are of one kind, or recall it."""
+        """Recall the graph of these tensors, or prepare it from its edges and weights by type."""
+        if any(getattr(each, "requires_grad", False) for each in given):
+            raise ValueError(
+                "Expected edge weights that are not learned (got some with requires_grad=True). To "
+                "fix this, detach them, or take AnisotropicDiffusion for edges that learn to "
+                "conduct."
+            )
         dtype = self.lin.weight.dtype
 
         def make() -> RelationalGraph:
-            check_edge_index(edge_index, num_nodes)
-            check_edge_type(edge_type, edge_index.size(1), len(self.relations))
-            if self.options.self_loop == 0:
-                refuse_self_loops("'edge_index'", *edge_index)
-            edges, weights = {}, {}
-            for number, name in enumerate(self.relations):
-                edges[name] = edge_index[:, edge_type == number]
-                if edge_weight is not None:
-                    check_edge_weight(edge_weight, edge_index.size(1))
-                    weights[name] = edge_weight[edge_type == number]
-            sizes = {_ANY: num_nodes}
-            return RelationalGraph(edges, weights, sizes, self.edge_types, self.options, dtype)
+            edges, weights = read()
+            return RelationalGraph(edges, weights, num_nodes, self.edge_types, self.options, dtype)
 
-        given = (edge_index, edge_type) + (() if edge_weight is None else (edge_weight,))
-        _check_constant(given)
-        return self._reader.recall(given, make, num_nodes, dtype)
+        known = tuple(each for each in given if each is not None)
+        return self._reader.recall(known, make, *key, *num_nodes.values(), dtype)
 
-    def _read_types(
-        self,
-        edges: Mapping[EdgeType, Tensor],
-        weights: Mapping[EdgeType, Tensor],
-        x_dict: dict[str, Tensor],
-    ) -> RelationalGraph:
-        """Prepare a graph whose nodes have types, or recall it."""
-        sizes, dtype = {name: len(x) for name, x in x_dict.items()}, self.lin.weight.dtype
-
-        def make() -> RelationalGraph:
-            return RelationalGraph(edges, weights, sizes, self.edge_types, self.options, dtype)
-
-        given = *edges.values(), *weights.values()
-        _check_constant(given)
-        return self._reader.recall(given, make, *edges, *weights, *sizes.values(), dtype)
+    def _split_by_relation(
+        self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None, num_nodes: int
+    ) -> tuple[Edges, Edges]:
+        """Return the edges and weights of each relation, of nodes without types."""
+        check_edge_index(edge_index, num_nodes)
+        check_edge_type(edge_type, edge_index.size(1), len(self.relations))
+        if self.options.self_loop == 0:
+            refuse_self_loops("'edge_index'", *edge_index)
+        member = {name: edge_type == number for number, name in enumerate(self.relations)}
+        edges = {name: edge_index[:, here] for name, here in member.items()}
+        if edge_weight is None:
+            return edges, {}
+        check_edge_weight(edge_weight, edge_index.size(1))
+        return edges, {name: edge_weight[here] for name, here in member.items()}
 
     @without_autocast
     def _convolve(self, x_dict: dict[str, Tensor], graph: RelationalGraph) -> dict[str, Tensor]:
@@ -297,12 +299,4 @@ class RelationalChebConv(torch.nn.Module):
         return (
             f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
             f"num_relations={len(self.relations)})"
-        )
-
-
-def _check_constant(given: tuple[Tensor, ...]) -> None:
-    if any(getattr(each, "requires_grad", False) for each in given):
-        raise ValueError(
-            "Expected edge weights that are not learned (got some with requires_grad=True). To fix "
-            "this, detach them, or take AnisotropicDiffusion for edges that learn to conduct."
         )

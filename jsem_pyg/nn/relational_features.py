@@ -45,10 +45,6 @@ def relational_features(
         For every node type [N, (H + 1) D]: D columns of the projected features, then D of every
         hop. Every D columns are centred, with rows of length one.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if features or edges do not fit.
-
     Example:
         >>> x_dict = {"author": torch.eye(2), "paper": torch.randn(3, 5)}
         >>> edges = {("author", "writes", "paper"): torch.tensor([[0, 1, 1], [0, 1, 2]])}

@@ -24,14 +24,12 @@ class SimplicialDiffusion(HeatLayer):
         \mathbf{L}_{\mathrm{down}} = \mathbf{B}_1^{\top} \mathbf{B}_1, \quad
         \mathbf{L}_{\mathrm{up}} = \mathbf{B}_2 \mathbf{B}_2^{\top}
 
-    (the operator: `"Hodge Laplacians on Graphs" <https://arxiv.org/abs/1507.05379>`_; normalised:
-    `"Random Walks on Simplicial Complexes and the Normalized Hodge 1-Laplacian"
-    <https://arxiv.org/abs/1807.05044>`_; triangles that learn how much they count, by
-    :obj:`triangle_weight`, as attention does in `"Generalized Simplicial Attention Neural Networks"
-    <https://arxiv.org/abs/2309.02138>`_). With the boundaries of edges and triangles, a flow has
-    three parts that are orthogonal, its Hodge decomposition: differences of a potential of the
-    nodes (gradient), which decay by L_down; flows around filled triangles (curl), which decay by
-    L_up; and what flows around the holes (harmonic), which stays.
+    (the operator: `"Hodge Laplacians on Graphs" <https://arxiv.org/abs/1507.05379>`_; triangles may
+    learn how much they count, by :obj:`triangle_weight`, as attention does in `"Generalized
+    Simplicial Attention Neural Networks" <https://arxiv.org/abs/2309.02138>`_). With the boundaries
+    of edges and triangles, a flow has three parts that are orthogonal, its Hodge decomposition:
+    differences of a potential of the nodes (gradient), which decay by L_down; flows around filled
+    triangles (curl), which decay by L_up; and what flows around the holes (harmonic), which stays.
 
     Flipping a column of :obj:`edge_index` and the sign of its flow flips the sign of the result;
     so do odd activations and linear maps without a bias, with which this layer may be stacked.
@@ -42,8 +40,6 @@ class SimplicialDiffusion(HeatLayer):
         t_up (float, list or torch.Tensor, optional): Initial time of the same shape, by which curls
             decay; :obj:`None` takes :obj:`t`. Both are learned by themselves.
         learn_t (bool): Whether the times are learned.
-        normalization (str, optional): :obj:`None` as above; :obj:`"sym"` as in
-            :func:`~jsem_pyg.operators.hodge_operator`.
         backend (str): What evaluates the series: :obj:`"torch"`, :obj:`"reference"` (any device,
             twice differentiable) or :obj:`"auto"`, the first of these that can run.
         filter (Filter, optional): A function f of the whole Laplacian,
@@ -67,7 +63,7 @@ class SimplicialDiffusion(HeatLayer):
         >>> layer(torch.randn(4, 16), edge_index).shape
         torch.Size([4, 16])
         >>> layer
-        SimplicialDiffusion(t=2.0, t_up=2.0, normalization=None)
+        SimplicialDiffusion(t=2.0, t_up=2.0)
     """
 
     def __init__(
@@ -75,14 +71,13 @@ class SimplicialDiffusion(HeatLayer):
         t: float | Sequence[float] | Tensor = 1.0,
         t_up: float | Sequence[float] | Tensor | None = None,
         learn_t: bool = True,
-        normalization: str | None = None,
         degree: int | None = None,
         tol: float = 1e-6,
         backend: str = "auto",
         filter: Filter | None = None,
     ) -> None:
         super().__init__()
-        options = HeatOptions(degree, tol, normalization, backend, domain="complex")
+        options = HeatOptions(degree, tol, None, backend, domain="complex")
         self._make_heat(t, learn_t, options, filter=filter)
         up = t if t_up is None else initial_times("t_up", t_up)
         self.time_up = DiffusionTime(up, learn_t and filter is None)
@@ -122,6 +117,5 @@ class SimplicialDiffusion(HeatLayer):
         return self.transform(x, lambda x: simplicial_heat(x, weighted, times, up, self.options))
 
     def _describe(self) -> str:
-        times = f"{self._describe_times()}, t_up={self.time_up}"
-        times = times if self.filter is None else self._describe_times()
-        return f"{times}, normalization={self.options.normalization}"
+        times = self._describe_times()
+        return times if self.filter is not None else f"{times}, t_up={self.time_up}"

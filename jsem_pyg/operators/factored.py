@@ -25,7 +25,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..kernels.chebyshev import AdjointOperator, AutogradOperator, Operator
+from ..kernels.chebyshev import AdjointOperator, Operator
 from ..kernels.chebyshev.torch_csr import csr_matrix
 from ..kernels.csr import Incidence
 from ..kernels.table import CHEBYSHEV, KernelFamily
@@ -45,8 +45,9 @@ class Halfway(NamedTuple):
 class FactoredOperator(AdjointOperator):
     """S = alpha I + beta D B M B^T D, in bounded memory, of B and its transpose.
 
-    D (`root`) has an entry for each row of B, M (`share`) for each column. Messages multiply on any
-    device, CSR products where torch has them.
+    D (`root`) has an entry for each row of B, M (`share`) for each column. Of the backends,
+    "torch" makes CSR products; "reference" makes messages, on any device, and leaves the
+    derivative to autograd.
     """
 
     def __init__(
@@ -56,19 +57,31 @@ class FactoredOperator(AdjointOperator):
         share: Tensor,
         alpha: float,
         beta: float,
-        by_messages: bool = False,
+        backend: str = "auto",
     ) -> None:
         self.num_nodes, self.values = b[0].csr.num_rows, (root, share)
         self.alpha, self.beta = alpha, beta
+        self.by_autograd = backend == "reference"
+        by_messages = FACTORED.choose(backend, root.device) == "reference"
         multiply = _by_messages if by_messages else _by_csr
         self._b, self._b_t = (multiply(each, root.dtype) for each in b)
 
-    def product(self, x: Tensor) -> tuple[Tensor, Halfway]:
-        """Apply S by two products."""
+    def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
+        """See :class:`Operator`."""
+        if self.by_autograd:
+            return Operator.series(self, x, coefficients)
+        return super().series(x, coefficients)
+
+    def gather(self, x: Tensor) -> Halfway:
+        """Multiply by B^T, and by B."""
         root, share = (each.unsqueeze(-1) for each in self.values)
         u = self._b_t(root * x)
-        v = self._b(share * u)
-        return torch.addcmul(self.alpha * x, root, v, value=self.beta), Halfway(u, v)
+        return Halfway(u, self._b(share * u))
+
+    def product(self, x: Tensor, gathered: Halfway) -> Tensor:
+        """Return S x."""
+        root = self.values[0].unsqueeze(-1)
+        return torch.addcmul(self.alpha * x, root, gathered.v, value=self.beta)
 
     def add_gradient(
         self,
@@ -84,20 +97,6 @@ class FactoredOperator(AdjointOperator):
         totals[0].add_(torch.linalg.vecdot(b, of_t.v), alpha=factor)
         totals[0].add_(torch.linalg.vecdot(of_b.v, t), alpha=factor)
         totals[1].add_(torch.linalg.vecdot(of_b.u, of_t.u), alpha=factor)
-
-
-def factored_operator(
-    b: tuple[Incidence, Incidence],
-    root: Tensor,
-    share: Tensor,
-    alpha: float,
-    beta: float,
-    backend: str = "auto",
-) -> Operator:
-    """Make a :class:`FactoredOperator` for a backend."""
-    by_messages = FACTORED.choose(backend, root.device) == "reference"
-    operator = FactoredOperator(b, root, share, alpha, beta, by_messages)
-    return AutogradOperator(operator) if backend == "reference" else operator
 
 
 @lasting

@@ -17,9 +17,8 @@ from torch import Tensor
 
 from .._checks import check_choice, check_instance, numbers_of
 from ..graph import HypergraphStructure
-from ..kernels.csr import CSR
-from ..kernels.table import CHEBYSHEV
-from .factored import factored_operator
+from ..kernels.chebyshev import Operator
+from .factored import FactoredOperator
 from .heat_operator import HeatOperator, Scaling
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
@@ -29,9 +28,9 @@ def hypergraph_operator(
     structure: HypergraphStructure,
     hyperedge_weight: Tensor | None = None,
     normalization: str = "sym",
-    by_factors: bool = True,
     backend: str = "auto",
     dtype: torch.dtype | None = None,
+    dense: bool = False,
 ) -> HeatOperator:
     """Compute the operator of a weighted hypergraph; differentiable in the weights.
 
@@ -43,10 +42,10 @@ def hypergraph_operator(
         hyperedge_weight: [E] non-negative; None: ones.
         normalization: "sym" for the symmetric operator of Zhou et al. 2006, "rw" for the random
             walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
-        by_factors: multiply by H and its transpose, without pairs of nodes; False: by a sparse
-            matrix with an entry for any two nodes of a hyperedge.
-        backend: what multiplies; by factors "auto", "torch" or "reference".
+        backend: "torch", "reference" (any device, twice differentiable), or "auto", the first that
+            can run.
         dtype: what signals are computed in; None: the type of the weights.
+        dense: multiply by a table [N, N], of few nodes; else by H and its transpose.
     """
     check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
     if dtype is not None:
@@ -71,24 +70,27 @@ def hypergraph_operator(
         low, high = float(numbers_of(root).min()), float(numbers_of(root).max())
         row_scale, condition = (root / high).to(dtype), high / low
     scaling = Scaling(0.5, row_scale, isolated, condition)
-    if by_factors:
-        matrix = factored_operator(structure.incidence, inverse_root, share, -1, 2, backend)
+    matrix: Operator
+    if dense:
+        matrix = _DenseOperator(structure, inverse_root, share)
     else:
-        csr, values = _pair_values(structure, inverse_root, share)
-        matrix = CHEBYSHEV.find(backend, share.device).SparseOperator(csr, values)
+        matrix = FactoredOperator(structure.incidence, inverse_root, share, -1, 2, backend)
     return HeatOperator(matrix, scaling, dtype)
 
 
-def _pair_values(
-    structure: HypergraphStructure, inverse_root: Tensor, share: Tensor
-) -> tuple[CSR, Tensor]:
-    """Compute the values [nnz] of 2 S - I, and their pattern."""
-    hyperedge, slot, product, csr, diagonal = structure.pairs
-    weight = share.index_select(0, hyperedge) * product.to(share.dtype)
-    sums = weight.new_zeros(csr.num_slots).index_add(0, slot, weight)
-    both = inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
-    values = 2 * sums * both
-    return csr, values.index_add(0, diagonal, values.new_ones(diagonal.numel()), alpha=-1)
+class _DenseOperator(Operator):
+    """The table [N, N] of 2 S - I."""
+
+    def __init__(self, structure: HypergraphStructure, inverse_root: Tensor, share: Tensor) -> None:
+        self.num_nodes = size = structure.num_nodes
+        hyperedge, place, product = structure.pairs
+        weight = share.index_select(0, hyperedge) * product.to(share.dtype)
+        sums = weight.new_zeros(size * size).index_add(0, place, weight).view(size, size)
+        both = inverse_root.unsqueeze(1) * inverse_root
+        self.matrix = 2 * sums * both - torch.eye(size, dtype=share.dtype, device=share.device)
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.matrix @ x
 
 
 def _unit(weight: Tensor) -> Tensor:

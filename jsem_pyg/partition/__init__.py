@@ -3,20 +3,14 @@
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache, a
 device or a process. :func:`prune_edges` drops the edges that hardly conduct. :func:`diffuse_file`
 diffuses an array that does not fit into memory, from file to file. :func:`distribute` gives every
-process of `torch.distributed` its rows of the graph, a :class:`DistributedGraph`;
-:func:`distributed_knn_graph` makes it of points that no process holds alone.
+process of `torch.distributed` its rows of the graph, a :class:`DistributedGraph`.
 
 See :mod:`~jsem_pyg.partition.split`, `pruning.py`, :mod:`~jsem_pyg.partition.files` and
 :mod:`~jsem_pyg.partition.processes`.
 """
 
 from .files import diffuse_file
-from .processes import (
-    DistributedGraph,
-    distribute,
-    distributed_knn_graph,
-    sum_gradients,
-)
+from .processes import DistributedGraph, distribute, sum_gradients
 from .pruning import prune_edges
 from .split import Partition, recursive_partition
 
@@ -25,7 +19,6 @@ __all__ = [
     "Partition",
     "diffuse_file",
     "distribute",
-    "distributed_knn_graph",
     "prune_edges",
     "recursive_partition",
     "sum_gradients",

@@ -1,9 +1,6 @@
-"""Drop the edges that hardly conduct, as far as each node can spare them.
+"""Drop the edges that hardly conduct, as far as each node can spare them."""
 
-:func:`prune_edges` drops them once; :class:`~jsem_pyg.training.PruneEdges` does it in training.
-"""
-
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,7 +65,10 @@ def prune_edges(
         >>> pruned.data.edge_index.tolist()
         [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
-    check_limits(threshold, max_share)
+    check_positive("threshold", threshold)
+    check_number("max_share", max_share)
+    if not 0 < max_share <= 1:
+        raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
     structure, weight = read_data(data)
     columns = _read_conductance(conductance, structure)
     is_open = structure.to_slots((columns >= threshold).any(1).double()) > 0
@@ -78,14 +78,6 @@ def prune_edges(
         spare = spare & _can_spare(structure.row.long(), flow, closed, max_share)
     kept = structure.to_edges(~(spare & spare[structure.reverse]))
     return PrunedGraph(data.edge_subgraph(kept), kept, structure.num_edges - int(kept.sum()))
-
-
-def check_limits(threshold: Any, max_share: Any) -> None:
-    """Raise unless these are the limits that `prune_edges` takes."""
-    check_positive("threshold", threshold)
-    check_number("max_share", max_share)
-    if not 0 < max_share <= 1:
-        raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
 
 
 def _can_spare(row: Tensor, flow: Tensor, closed: Tensor, max_share: float) -> Tensor:

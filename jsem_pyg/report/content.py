@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch_geometric.data import Data
 
+from ..training.training_graph import TrainingGraph
 from .findings import Findings
 
 SIDE = 65_535  # of the map, whose places have 16 bits: a pixel's width when 60 times enlarged
@@ -26,11 +26,11 @@ class Grouping:
 
 
 def read_groupings(
-    graph: Data, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
+    graph: TrainingGraph, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
 ) -> list[Grouping]:
     """Name the clusters, the labels if there are any, and the other levels of clusters."""
     groupings = [_group("cluster", found.labels, cluster_names, "cluster_names")]
-    if graph.get("y") is not None:
+    if graph.y is not None:
         groupings.append(_group("label", graph.y, label_names, "label_names"))
     levels = [None] * len(found.levels) if level_names is None else list(level_names)
     if len(levels) != len(found.levels):
@@ -45,7 +45,7 @@ def read_groupings(
 
 def _group(kind: str, labels: Tensor, names: Any, argument: str) -> Grouping:
     """Group points by their labels [N], ascending; `argument` gave the names."""
-    values, of, sizes = np.unique(labels.numpy(), return_inverse=True, return_counts=True)
+    values, of, sizes = np.unique(labels.cpu().numpy(), return_inverse=True, return_counts=True)
     found = values.tolist()
     if names is None:
         names = {value: f"{kind} {value}" for value in found}

@@ -21,7 +21,7 @@ from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..operators.laplacian import NORMALIZATIONS
 from ..training import FitResult
-from ..training.training_graph import prepare_graph
+from ..training.training_graph import TrainingGraph, prepare_graph
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,22 @@ class Findings:
     levels: tuple[Tensor, ...] = ()
 
 
-def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Findings]:
-    """Return the graph, the graph prepared, and what was found on it; all on the CPU."""
+def read_findings(data: Any, result: Any) -> tuple[TrainingGraph, Findings]:
+    """Return the graph, and what was found on it; all on the CPU."""
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)
     check_instance("data", data, Data, "a torch_geometric.data.Data")
-    prepare_graph(data)  # which checks it
-    check_points("data.x", data.x)
-    if data.get("y") is not None:
-        check_labels("data.y", data.y, len(data.x))
-    found = _read(data, result)
-    fields = {name: data.get(name) for name in ("x", "edge_index", "edge_weight", "y")}
-    graph = Data(**{name: each.detach().cpu() for name, each in fields.items() if each is not None})
+    graph = prepare_graph(data, "cpu")
+    check_points("data.x", graph.x)
+    if graph.y is not None:
+        check_labels("data.y", graph.y, len(graph.x))
+    found = _read(graph, result)
     with as_argument("data", "edge_index"):
-        structure = GraphStructure(graph.edge_index, len(graph.x))
-    _check(found, graph, structure)
-    return graph, structure, found
+        _check(found, graph, graph.structure)
+    return graph, found
 
 
-def _read(data: Data, result: Any) -> Findings:
+def _read(graph: TrainingGraph, result: Any) -> Findings:
     if isinstance(result, Findings):
         return replace(
             result,
@@ -78,7 +75,7 @@ def _read(data: Data, result: Any) -> Findings:
         levels = tuple(torch.from_numpy(level.labels) for level in result.tree_.levels[1:])
         return Findings(labels, conductances, result.t_, levels=levels)
     if isinstance(result, FitResult) and isinstance(result.model, DiffusionClassifier):
-        return _of_classifier(data, result.model)
+        return _of_classifier(graph, result.model)
     kind = type(result.model if isinstance(result, FitResult) else result).__name__
     raise TypeError(
         "Expected 'result' to be what `fit` returns for a DiffusionClassifier, a fitted "
@@ -91,12 +88,10 @@ def _on_cpu(value: Any) -> Any:
 
 
 @torch.no_grad()
-def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
-    device = model.t.device
-    weight = data.get("edge_weight")
-    weight = None if weight is None else weight.to(device)
-    graph = data.x.to(device), data.edge_index.to(device), weight
-    labels, conductances = model(*graph).argmax(-1), model.conductances(*graph)
+def _of_classifier(graph: TrainingGraph, model: DiffusionClassifier) -> Findings:
+    given = (graph.x, graph.edge_index, graph.edge_weight)
+    inputs: list[Any] = [each if each is None else each.to(model.t.device) for each in given]
+    labels, conductances = model(*inputs).argmax(-1), model.conductances(*inputs)
     normalization = model.isotropic.options.normalization
     return Findings(labels.cpu(), conductances.cpu(), float(model.t), normalization)
 
@@ -117,7 +112,7 @@ def _fitted_graph(data: Any, clusterer: DiffusionClusterer) -> Data:
     )
 
 
-def _check(found: Findings, graph: Data, structure: GraphStructure) -> None:
+def _check(found: Findings, graph: TrainingGraph, structure: GraphStructure) -> None:
     """Raise unless the findings are of this graph."""
     check_labels("result.labels", found.labels, len(graph.x))
     for level in found.levels:

@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from scipy.linalg import orthogonal_procrustes
 from torch import Tensor
-from torch_geometric.data import Data
 
 from .._extras import import_optional
 from .._precision import unit_rows
 from .._progress import progress_bar
 from ..diffusion import heat_diffusion
-from ..graph import GraphStructure
 from ..neighbors import knn_search
+from ..training.training_graph import TrainingGraph
 from .findings import Findings
 
 LAYOUTS = ("auto", "umap", "pca")
@@ -40,8 +39,7 @@ def choose_layout(layout: str, num_points: int) -> str:
 
 
 def place_points(
-    graph: Data,
-    structure: GraphStructure,
+    graph: TrainingGraph,
     found: Findings,
     times: Sequence[float],
     layout: str,
@@ -51,10 +49,10 @@ def place_points(
     """Place the points at each time, ascending: [T, N, 2] in float32."""
     signal = reduce_features(graph.x, seed)
     weight = found.conductances.double()  # products of small numbers are not zero
-    if graph.get("edge_weight") is not None:
+    if graph.edge_weight is not None:
         weight = weight * graph.edge_weight.double()
     t = torch.tensor(times, dtype=torch.float64)
-    heat = heat_diffusion(signal, structure, weight, t, normalization=found.normalization)
+    heat = heat_diffusion(signal, graph.structure, weight, t, normalization=found.normalization)
     stages = [unit_rows(z) for z in heat]
     if layout == "pca":
         return _by_pca(stages, seed)

@@ -12,13 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import check_instance
-from .._extras import import_optional, version_of
+from .._extras import PACKAGES, import_optional, version_of
 
 SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "main")
-PACKAGES = (
-    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
-    *("numba", "umap-learn", "plotly"),
-)
 
 
 class Table(NamedTuple):
@@ -97,9 +93,9 @@ def settings_table(settings: Any) -> Table | None:
 
 def version_table() -> Table:
     """List the versions of Python and of the installed packages that matter."""
-    found = {"python": platform.python_version(), **{each: version_of(each) for each in PACKAGES}}
-    rows = [[name, version] for name, version in found.items() if version is not None]
-    return Table(["package", "version"], rows)
+    found = [["python", platform.python_version()]]
+    found += [[name, version] for name in PACKAGES if (version := version_of(name)) is not None]
+    return Table(["package", "version"], found)
 
 
 def _text(value: Any) -> str:

@@ -114,7 +114,7 @@ def report(
     check_choice("layout", layout, LAYOUTS)
     check_nonnegative_int("random_state", random_state)
     check_bool("progress", progress)
-    graph, structure, found = read_findings(data, result)
+    graph, found = read_findings(data, result)
     if cluster_names is None:
         cluster_names = getattr(result, "cluster_names_", None)
     num_points = len(graph.x)
@@ -129,7 +129,7 @@ def report(
         import_umap()
     check_writable("path", target)
 
-    places = place_points(graph, structure, found, times, layout, random_state, progress)
+    places = place_points(graph, found, times, layout, random_state, progress)
     arrays = {
         "places": to_grid(places),
         **edge_arrays(graph.edge_index, found.conductances, num_points),

@@ -1,10 +1,9 @@
 """Stage 10: model, data -> trained model, history.
 
 `fit` trains a `DiffusionClassifier` on its own diffused probabilities, and any other model by
-triplets of nodes or, with ``loss="signal"``, on signals `data.y`; `PruneEdges` drops edges of low
-conductance on the way. Two functions for a few labels have no model: `classify_by_heat` fits a
-logistic regression to features that were diffused once, and `propagate_labels` spreads the labels
-along edges whose conductance it learns.
+triplets of nodes or, with ``loss="signal"``, on signals `data.y`. Two functions for a few labels
+have no model: `classify_by_heat` fits a logistic regression to features that were diffused once,
+and `propagate_labels` spreads the labels along edges whose conductance it learns.
 """
 
 from .choose_num_classes import choose_num_classes
@@ -13,13 +12,11 @@ from .heat_classifier import classify_by_heat, select_time
 from .history import FitResult
 from .interpolation import interpolate
 from .label_propagation import propagate_labels
-from .prune_edges import PruneEdges
 from .triplets import GraphTriplets, Triplets
 
 __all__ = [
     "FitResult",
     "GraphTriplets",
-    "PruneEdges",
     "Triplets",
     "choose_num_classes",
     "classify_by_heat",

@@ -1,23 +1,20 @@
-"""The beginning of a run: options, loss and sampler are read, and what cannot work is refused."""
+"""The beginning of a run: loss and sampler are read, and what cannot work is refused."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import fields, replace
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from .._checks import check_bool, check_choice, check_positive, check_positive_int
+from .._checks import check_choice, check_positive_int
 from .._files import as_path, check_writable
 from .._fingerprint import describe
 from ..nn import AnisotropicDiffusion
 from ..partition import DistributedGraph
-from .history import Callback
+from .options import LoopOptions, SignalOptions, TripletOptions
 from .processes import DistributedTriplets, SharedLoss, settings_of_all
-from .prune_edges import PruneEdges, diffusion_layers
 from .run import Run
 from .seeds import Purpose, derive_generator
-from .self_training import TIMES
 from .signals import read_signals
 from .training_graph import TrainingGraph
 from .triplets import (
@@ -28,75 +25,6 @@ from .triplets import (
     TripletLoss,
     TripletSampler,
 )
-
-
-@dataclass(frozen=True)
-class SelfTrainingOptions:
-    """The options of self-training; see `fit`."""
-
-    EPOCHS: ClassVar[int] = 4
-    times: Sequence[float] | None = TIMES
-    labels: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class LoopOptions:
-    """The options of every training in epochs; see `fit`."""
-
-    lr: float = 0.01
-    patience: int | None = None
-    checkpoint: Any = None
-    checkpoint_every: int = 10
-    resume: bool = False
-    callbacks: Sequence[Callback] = ()
-
-    def __post_init__(self) -> None:
-        check_positive("lr", self.lr)
-        check_positive_int("checkpoint_every", self.checkpoint_every)
-        if self.patience is not None:
-            check_positive_int("patience", self.patience)
-        check_bool("resume", self.resume)
-        if self.resume and self.checkpoint is None:
-            raise ValueError("Expected 'checkpoint' to be given with resume=True (got None).")
-        is_list = isinstance(self.callbacks, Sequence)
-        if not is_list or not all(map(callable, self.callbacks)):
-            raise TypeError(
-                f"Expected 'callbacks' to be a list of functions (got {self.callbacks})."
-            )
-
-
-@dataclass(frozen=True)
-class TripletOptions(LoopOptions):
-    """The options of training by triplets; see `fit`."""
-
-    EPOCHS: ClassVar[int] = 100
-    batch_size: int = 4096
-    margin: float = 0.5
-    sketch_dim: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("margin", self.margin)
-        check_positive_int("batch_size", self.batch_size)
-
-
-@dataclass(frozen=True)
-class SignalOptions(LoopOptions):
-    """The options of training on signals; see `fit`."""
-
-    EPOCHS: ClassVar[int] = 300
-    lr: float = 0.05
-    patience: int | None = 30
-    mask: Any = None
-    times: Sequence[float] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.times is not None and self.checkpoint is not None:
-            raise ValueError(
-                "Expected 'checkpoint' to be left out with 'times', from which several runs start "
-                f"(got {self.checkpoint!r})."
-            )
 
 
 def begin_run(
@@ -123,9 +51,6 @@ def begin_run(
             share = SharedLoss(criterion, shared, options.batch_size)
         if options.sketch_dim is not None:
             seen = _sketch(model, graph, options.sketch_dim, seed)
-    if any(isinstance(callback, PruneEdges) for callback in options.callbacks):
-        diffusion_layers(model)
-        graph.whole_edge_index()
     run = Run(
         model,
         seen,
@@ -227,8 +152,6 @@ def _settings(
             settings[f"{name}.state"] = value.state_dict()
         elif hasattr(value, "__dict__"):
             settings[f"{name}.state"] = vars(value)
-    pruning = [callback for callback in options.callbacks if isinstance(callback, PruneEdges)]
-    settings |= {f"callbacks.{i}": callback for i, callback in enumerate(pruning)}
     used = {"x": graph.x, "edge_index": graph.edge_index, **graph.edge_inputs}
     if isinstance(sampler, str) and sampler == "labels":
         labels = {"y": graph.y, "train_mask": graph.train_mask}

@@ -1,6 +1,5 @@
-"""Train a model: the loop over epochs, for training by triplets and on signals."""
+"""Train a model: by triplets or on signals in a loop over epochs, or by self-training."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,30 +9,20 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from .._checks import (
-    check_bool,
-    check_choice,
-    check_instance,
-    check_nonnegative_int,
-    check_positive_int,
-)
+from .._checks import check_bool, check_nonnegative_int, check_positive_int
 from .._progress import open_bar
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import restored
 from ..nn.diffusion_time import DiffusionTime
-from .begin import SelfTrainingOptions, SignalOptions, TripletOptions, begin_run
+from .begin import begin_run
 from .history import EpochRow, FitResult
+from .options import LoopOptions, SelfTrainingOptions, SignalOptions, read_options
+from .run import Run
 from .seeds import Purpose, seeded_rng
 from .self_training import self_train
 from .signals import fit_from_times
-from .training_graph import TrainingGraph, check_known_classes, prepare_graph
+from .training_graph import prepare_graph
 from .triplets import Loss, TripletSampler
-
-_KINDS = {
-    "self_training": SelfTrainingOptions,
-    "triplet": TripletOptions,
-    "signal": SignalOptions,
-}
 
 
 @torch.inference_mode(False)
@@ -87,9 +76,9 @@ def fit(
             `data.y` [N] or [N, S]; a function of (z, triplets) to a scalar, z being the model's
             output; or "auto": "self_training" for a `DiffusionClassifier`, else "triplet".
         sampler: "graph", which needs no labels (see :class:`~jsem_pyg.training.GraphTriplets`);
-            "labels", for `data.y` on `data.train_mask`, or everywhere if there is no mask: the
-            positive is of the anchor's class, the negative of another; or, for triplets, an object
-            with `sample(num_triplets, generator)`.
+            "labels", for the classes `data.y` on `data.train_mask`, or everywhere if there is no
+            mask: the positive is of the anchor's class, the negative of another; or an object with
+            `sample(num_triplets, generator)`. Only triplets are sampled.
         epochs: Number of epochs, those before a resume included: 100 if omitted, 300 on signals, or
             4 rounds of self-training, each of which solves for the classifier anew.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
@@ -97,8 +86,8 @@ def fit(
         progress: Show a bar where there is a terminal; self-training is too short for one.
         **options: Of self-training:
 
-            - `times`: diffusion times of the features to choose from, or None for the model's own.
-            - `labels`: [N] known classes in [0, C), -1 where unknown, in place of `data.y`.
+            - `times`: diffusion times of the features to choose from.
+            - `labels`: [N] known classes in [0, C) to begin with, -1 where unknown.
 
             Of signals:
 
@@ -125,9 +114,7 @@ def fit(
             - `resume`: continue from `checkpoint` if that file exists. `epochs` may have grown;
               arguments, data and the model's configuration must be as they were.
             - `callbacks`: functions that are called with a record after each epoch: `model`; `row`,
-              the epoch, and `history`, all so far; `input`, the graph; and `keep_edges`, to be
-              called with booleans [E] for its edges: only these are kept for the epochs to come.
-              Training stops if any of them returns True.
+              the epoch; and `history`, all so far. Training stops if any of them returns True.
 
     Returns:
         The model in evaluation mode, with the history of the run. A round of self-training has the
@@ -156,91 +143,61 @@ def fit(
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    chosen = _read_options(model, loss, options)
+    chosen = read_options(model, loss, options)
     epochs = epochs or chosen.EPOCHS
     graph = prepare_graph(data, device)
     if isinstance(chosen, SelfTrainingOptions):
         assert isinstance(model, DiffusionClassifier)
-        labels = _read_labels(graph, sampler, chosen.labels, model.num_classes)
+        if sampler != "graph":
+            raise ValueError(
+                "Expected 'sampler' to be left out for self-training, which draws no triplets (got "
+                f"{sampler!r}). To fix this, pass the classes that are known as 'labels'."
+            )
         with restored(model):
-            return self_train(model, graph, epochs, chosen.times, labels, seed)
+            return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
 
-    if times := options.pop("times", None):
-        again: dict[str, Any] = {"loss": loss, "epochs": epochs, "seed": seed} | options
-        again["progress"] = progress
-        return fit_from_times(model, times, lambda: fit(model, graph, **again))
-    run = begin_run(model, graph, loss, sampler, seed, chosen)
-    if chosen.resume:
-        run.load(epochs)
+    def train() -> FitResult:
+        run = begin_run(model, graph, loss, sampler, seed, chosen)
+        if chosen.resume:
+            run.load(epochs)
+        return _train(run, epochs, seed, chosen, progress)
+
+    if isinstance(chosen, SignalOptions) and chosen.times is not None:
+        return fit_from_times(model, chosen.times, train)
+    return train()
+
+
+def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: bool) -> FitResult:
+    """Train a run until its last epoch, or until it stops."""
+    model, device = run.model, run.graph.x.device
     validation, stop = run.batches.draw(Purpose.VALIDATION), False
     with _epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
         model.train()
-        while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
+        while len(run.history) < epochs and not stop and not run.is_stale(options.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
             batch = run.batches.draw(Purpose.TRIPLETS, epoch)
             run.optimizer.zero_grad()
-            with torch.enable_grad(), seeded_rng(graph.x.device, seed, Purpose.MODEL, epoch):
+            with torch.enable_grad(), seeded_rng(device, seed, Purpose.MODEL, epoch):
                 z = run.graph.forward(model)
                 share = run.loss(z, batch)
                 share.backward()
                 with torch.no_grad():
                     val_loss = run.total(run.loss(z, validation))
             run.sum_gradients()
-            loss_of_all = run.total(share)
-            _check_numbers(epoch, loss_of_all, val_loss, model)
+            loss = run.total(share)
+            _check_numbers(epoch, loss, val_loss, model)
             t = _mean_time(model)  # like the losses, of the weights before the step
-            if chosen.patience is not None:
+            if options.patience is not None:
                 run.compare_with_best(val_loss.item())
             run.optimizer.step()
             seconds = time.perf_counter() - began
-            row = EpochRow(epoch, loss_of_all.item(), val_loss.item(), t, seconds)
+            row = EpochRow(epoch, loss.item(), val_loss.item(), t, seconds)
             run.history.append(row)
-            stop = run.call(chosen.callbacks)
-            if epoch % chosen.checkpoint_every == 0:
+            stop = run.call(options.callbacks)
+            if epoch % options.checkpoint_every == 0:
                 run.save()
             show(row)
     return run.finish(epochs)
-
-
-def _read_options(model: nn.Module, loss: str | Loss, options: dict[str, Any]) -> Any:
-    """Read the options of the way of training: a `DiffusionClassifier` trains itself by default."""
-    check_instance("model", model, nn.Module, "a torch.nn.Module")
-    way = loss if isinstance(loss, str) else "triplet"
-    check_choice("loss", way, ("auto", *_KINDS))
-    is_classifier = isinstance(model, DiffusionClassifier)
-    if way == "auto":
-        way = "self_training" if is_classifier else "triplet"
-    if way == "self_training" and not is_classifier:
-        raise TypeError(
-            "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
-            f"{type(model).__name__})."
-        )
-    takes = [each.name for each in dataclasses.fields(_KINDS[way])]
-    for name, value in options.items():
-        if name not in takes:
-            raise TypeError(
-                f"Expected '{name}' to be left out for loss={way!r}, which takes "
-                f"{', '.join(takes)} (got {value!r})."
-            )
-    return _KINDS[way](**options)
-
-
-def _read_labels(
-    graph: TrainingGraph, sampler: object, labels: Tensor | None, num_classes: int | None
-) -> Tensor | None:
-    """Return the labels [N] of self-training, -1 where unknown, or None for no labels."""
-    check_choice("sampler", sampler, ("graph", "labels"))
-    if sampler == "labels":
-        if labels is not None:
-            raise ValueError(
-                "Expected 'labels' to be left out for sampler='labels', which stands for data.y "
-                "(got both)."
-            )
-        labels = graph.labels_on_mask()
-    if labels is None:
-        return None
-    check_known_classes(labels, graph.x.size(0), num_classes)
-    return labels.to(graph.x.device, torch.int64)
 
 
 @contextmanager

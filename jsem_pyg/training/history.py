@@ -1,15 +1,12 @@
 """The history and the result of a training, and the callbacks that follow it."""
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch import nn
 
 from .._extras import import_optional
-from .training_graph import TrainingGraph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +28,6 @@ class EpochEnd(NamedTuple):
     model: nn.Module  #: with the weights after the epoch's step, in training mode
     row: EpochRow  #: the epoch that has just ended: `epoch`, `loss`, `val_loss`, `t`, `seconds`
     history: list[EpochRow]  #: all epochs so far, `row` last; not to be changed
-    #: The graph of the epoch, with `x`, `edge_index`, `edge_weight` and `edge_attr`, without the
-    #: edges that a callback before this one has dropped.
-    input: TrainingGraph
-    #: Called with booleans [E] for the edges of `input`, both directions alike: only these are kept
-    #: for the epochs to come, also where the run is resumed.
-    keep_edges: Callable[[Tensor], None]
 
 
 Callback = Callable[[EpochEnd], bool | None]
@@ -56,18 +47,6 @@ class FitResult:
     history: list[EpochRow]  #: one row an epoch: `epoch`, `loss`, `val_loss`, `t`, `seconds`
     best_epoch: int  #: the epoch that began with the lowest validation loss
     stopped_early: bool  #: whether `patience` or a callback ended training before `epochs`
-    kept: Tensor | None = None  #: [E] which edges were left in the end; None: all
-
-    def pruned(self, data: Data) -> Data:
-        """Return the graph that training ended with: `data` without the edges that were dropped."""
-        if self.kept is None:
-            return copy.copy(data)
-        if data.num_edges != self.kept.numel():
-            raise ValueError(
-                f"Expected 'data' to have {self.kept.numel()} edges, as the graph of the training "
-                f"(got {data.num_edges})."
-            )
-        return data.edge_subgraph(self.kept.to(data.edge_index.device))
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history as a table, indexed by epoch."""

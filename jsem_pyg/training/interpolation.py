@@ -13,6 +13,7 @@ parameters :math:`\theta` of a conductance follow its gradient. Parameters have 
 around their start, since edges that all signals agree on would else open or close without end.
 """
 
+import copy
 import math
 from typing import Any, NamedTuple
 
@@ -31,11 +32,10 @@ from .._checks import (
     check_finite,
     check_float,
     check_instance,
-    check_labels,
-    check_node_index,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
+    read_nodes,
 )
 from ..diffusion.filters import Filter, FromFunction, Heat
 from ..graph import GraphStructure
@@ -104,11 +104,6 @@ def interpolate(
         A record with `mean` [N] or [N, S], `deviation` [N], `t`, `amplitude`, `noise`,
         `conductance` [E] and `log_likelihood`.
 
-    Raises:
-        TypeError: If an argument is of the wrong type.
-        ValueError: If fewer than two nodes are observed, or one of them twice, or if values are not
-            finite.
-
     Sources: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equation 5.8;
     Borovitskiy et al., "Matern Gaussian processes on graphs", 2021; Wilson et al., "Efficiently
     sampling functions from Gaussian process posteriors", 2020, for deviations from draws.
@@ -130,9 +125,11 @@ def interpolate(
         check_positive("t", t)
     if conductance is not None:
         check_instance("conductance", conductance, Module, "a module or None")
-    types = [] if conductance is None else [p.dtype for p in conductance.parameters()]
-    process = _Process(data, kernel, conductance, normalization)
-    _check_values(values, observed, process.structure.num_nodes)
+    # Trained in float64, and given back in its own type.
+    trained = None if conductance is None else copy.deepcopy(conductance).double()
+    process = _Process(data, kernel, trained, normalization)
+    observed = read_nodes("observed", observed, process.structure.num_nodes)
+    _check_values(values, observed)
     y = values.detach().double().reshape(len(values), -1)
     generator = torch.Generator().manual_seed(seed)
     some = torch.randperm(len(y), generator=generator)[:max_fitted]
@@ -143,17 +140,16 @@ def interpolate(
     if part is None:
         log_likelihood = process.fit(y[some], observed[some], starts)
     else:
-        fitted = _Process(data.subgraph(part), kernel, conductance, normalization)
+        fitted = _Process(data.subgraph(part), kernel, trained, normalization)
         place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
         some = part[place] == observed
         log_likelihood = fitted.fit(y[some], place[some], starts)
         process.load_state_dict(fitted.state_dict())
     with torch.no_grad():
         mean, variance = process.condition(y, observed, generator)
-        h = None if conductance is None else conductance(process.edge_attr).to(values.dtype)
-    if conductance is not None:  # whose numbers were views of one float64 vector
-        for parameter, dtype in zip(conductance.parameters(), types, strict=True):
-            parameter.data = parameter.data.to(dtype, copy=True)
+        h = None if trained is None else trained(process.edge_attr).to(values.dtype)
+    if conductance is not None and trained is not None:
+        conductance.load_state_dict(trained.state_dict())
     return Interpolation(
         mean.reshape(-1, *values.shape[1:]).to(values.dtype),
         variance.clamp(min=0).sqrt().to(values.dtype),
@@ -165,17 +161,10 @@ def interpolate(
     )
 
 
-def _check_values(values: Tensor, observed: Tensor, num_nodes: int) -> None:
+def _check_values(values: Tensor, observed: Tensor) -> None:
     check_float("values", values)
     check_finite("values", values)
-    if getattr(observed, "dtype", None) == torch.bool:
-        raise TypeError(
-            "Expected 'observed' to have the numbers of nodes (got a mask). To fix this, pass "
-            "observed.nonzero()[:, 0]."
-        )
-    check_labels("observed", observed)
-    check_node_index("observed", observed, num_nodes)
-    if values.dim() not in (1, 2) or values.size(0) != observed.numel() or observed.dim() != 1:
+    if values.dim() not in (1, 2) or values.size(0) != observed.numel():
         raise ValueError(
             f"Expected 'values' to have shape [M] or [M, S] for 'observed' of shape [M] (got "
             f"{list(values.shape)} and {list(observed.shape)})."
@@ -226,7 +215,7 @@ class _Process(Module):
         self.kernel, self.normalization = kernel, normalization
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_noise = Parameter(torch.full((), -2.0, dtype=torch.float64))
-        self.conduct = None if conduct is None else conduct.double()
+        self.conduct = conduct
         self.amplitude = 1.0
         self.width = max(1, min(_PANEL, _PANEL_SIZE // max(self.structure.num_nodes, 1)))
         total = float(self.conducted().detach().sum()) / max(self.structure.num_nodes, 1)

@@ -17,10 +17,8 @@ from torch.nn import Module, Parameter
 from torch_geometric.data import Data, HeteroData
 
 from .._checks import (
-    check_choice,
     check_edge_type,
     check_edge_vector,
-    check_instance,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
@@ -30,8 +28,8 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.read_data import read_data
 from ..graph.relations import merge_reverse, read_hetero_data
-from ..nn import MLPConductance, SigmoidConductance
 from ..nn.conductance import as_columns
+from ..nn.node_conductance import make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
@@ -39,7 +37,6 @@ from .training_graph import check_known_classes, keep_known
 _RATE = 0.3  # of time, sharpness and relations; chosen on DBLP without the nodes of its test sets
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
 _REFITS = 5  # steps of L-BFGS from the learned conductances to those that a fold alone prefers
-_FORMS = {"sigmoid": SigmoidConductance, "mlp": MLPConductance}
 
 
 class PropagatedLabels(NamedTuple):
@@ -125,11 +122,6 @@ def propagate_labels(
         edges), or None; and `of_types`, the
         probabilities of the nodes of every type, empty for a `Data`.
 
-    Raises:
-        ValueError: If the graph cannot be diffused, if `target` is no node type, if labels are
-            below -1, or if there are fewer than two classes, one that has no label, or none that
-            has two.
-
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
     2002; Zhang and Lee, "Hyperparameter learning for graph based semi-supervised learning
     algorithms", 2006, for labels that are left out to learn the weights of edges.
@@ -160,7 +152,7 @@ def propagate_labels(
     labels = _read_labels(labels, graph, rows)
     draws = derive_generator(seed, Purpose.FOLDS)
     with torch.enable_grad(), seeded_rng(graph.structure.device, seed, Purpose.MODEL):
-        model = _Propagation(graph, _read_conductance(conductance, graph), labels)
+        model = _Propagation(graph, _conductance_of(graph, conductance), labels)
         is_source = torch.stack([_draw_half(labels, draws) for _ in range(folds)])
         runs = [model.train_from(start, is_source, lr, steps) for start in starts]
         model.load_state_dict(min(runs, key=lambda run: run[0])[1])
@@ -355,17 +347,15 @@ def _read_labels(labels: Tensor, graph: _Graph, rows: slice) -> Tensor:
     return everywhere
 
 
-def _read_conductance(conductance: str | Module, graph: _Graph) -> Module | None:
+def _conductance_of(graph: _Graph, conductance: str | Module) -> Module | None:
     """Return the module that the argument names or is; None without edge features."""
-    if isinstance(conductance, str):
-        check_choice("conductance", conductance, tuple(_FORMS))
-        return None if graph.edge_attr is None else _FORMS[conductance](graph.edge_attr.size(1))
-    check_instance("conductance", conductance, Module, "'sigmoid', 'mlp' or a module")
-    if graph.edge_attr is None:
+    if graph.edge_attr is not None:
+        return make_conductance(conductance, graph.edge_attr.size(1), rate=1.0)
+    if isinstance(conductance, Module):
         raise ValueError(
             "Expected 'data' to have 'edge_attr' [E, F] for a module as 'conductance' (got none)."
         )
-    return conductance
+    return None
 
 
 def _draw_half(labels: Tensor, generator: torch.Generator) -> Tensor:

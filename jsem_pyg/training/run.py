@@ -28,7 +28,7 @@ class Run:
     """A learning problem and its state. The file has the state, and texts that tell the problem."""
 
     model: nn.Module
-    graph: TrainingGraph  # of the next epoch: all edges, or those that are kept
+    graph: TrainingGraph
     batches: Any  # draw(purpose, epoch) says what the loss of an epoch compares, or of validation
     loss: Callable[[Tensor, Any], Tensor]  # the share of this process, if several share the graph
     optimizer: torch.optim.Optimizer
@@ -37,7 +37,6 @@ class Run:
     settings: dict[str, str] = field(default_factory=dict)  # what the result depends on
     history: list[EpochRow] = field(default_factory=list)
     best_weights: dict[str, Any] | None = None  # of the lowest validation loss, if kept
-    kept: Tensor | None = None  # [E] which edges of the first graph are left; None: all
 
     @property
     def is_first(self) -> bool:
@@ -75,21 +74,10 @@ class Run:
     def call(self, callbacks: Sequence[Callback]) -> bool:
         """Call all callbacks after an epoch, and return True if one stops any process."""
         row = self.history[-1]
-        answers = [
-            callback(EpochEnd(self.model, row, self.history, self.graph, self.keep_edges))
-            for callback in callbacks
-        ]
+        answers = [callback(EpochEnd(self.model, row, self.history)) for callback in callbacks]
         if self.ranks is None:
             return any(answers)
         return bool(self.ranks.largest(torch.tensor([float(any(answers))])))
-
-    def keep_edges(self, kept: Tensor) -> None:
-        """Go on with some of the edges of `graph` [E], both directions alike."""
-        self.graph = self.graph.keep_edges(kept)
-        kept = kept.to(self.graph.x.device)
-        if self.kept is not None:
-            kept = torch.zeros_like(self.kept).masked_scatter(self.kept, kept)
-        self.kept = kept
 
     def finish(self, epochs: int) -> FitResult:
         """Write the file, take the best weights if they were kept, and return the result."""
@@ -97,9 +85,8 @@ class Run:
         if self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
         self.optimizer.zero_grad()
-        stopped = len(self.history) < epochs
-        best = best_epoch(self.history)
-        result = FitResult(self.model.eval(), self.history, best, stopped, self.kept)
+        stopped, best = len(self.history) < epochs, best_epoch(self.history)
+        result = FitResult(self.model.eval(), self.history, best, stopped)
         _log.info("%s", result)
         return result
 
@@ -114,7 +101,6 @@ class Run:
             "optimizer": self.optimizer.state_dict(),
             "history": [row._asdict() for row in self.history],
             "best_weights": self.best_weights,
-            "kept": self.kept,
         }
         save_tree(self.file, _KIND, "state", state)
 
@@ -141,8 +127,6 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         self.history = [EpochRow(**row) for row in state["history"]]
         self.best_weights = state["best_weights"]
-        if state["kept"] is not None:
-            self.keep_edges(state["kept"])
 
 
 def _forms(weights: dict[str, Any], lazy: set[str]) -> dict[str, str]:

@@ -34,7 +34,7 @@ from .clusters import k_means
 from .heat_classifier import select_time
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
-from .training_graph import TrainingGraph, keep_known
+from .training_graph import TrainingGraph, check_known_classes, keep_known
 
 _log = logging.getLogger(__name__)
 
@@ -59,15 +59,15 @@ def self_train(
     model: DiffusionClassifier,
     graph: TrainingGraph,
     rounds: int = ROUNDS,
-    times: Sequence[float] | None = TIMES,
+    times: Sequence[float] = TIMES,
     labels: Tensor | None = None,
     seed: int = 0,
 ) -> FitResult:
     """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`."""
-    if times is None:
-        times = [model.t.item()]
     check_times(times, check_positive)
     num_classes = _read_num_classes(model, graph, labels, seed)
+    if labels is not None:
+        labels = labels.to(graph.x.device, torch.int64)
     with seeded_rng(model.lin.weight.device, seed, Purpose.MODEL):
         model.set_num_classes(num_classes)
     model.to(graph.x.device).eval()
@@ -104,10 +104,10 @@ def _read_num_classes(
             f"Expected 'data.x' to have the {model.in_channels} channels of 'model' (got "
             f"{num_channels})."
         )
+    if labels is not None:
+        return check_known_classes(labels, len(graph.x), model.num_classes)
     if model.num_classes is not None:
         return model.num_classes
-    if labels is not None:
-        return int(labels.max()) + 1
     return choose_levels(graph, seed=seed)[0].num_classes
 
 

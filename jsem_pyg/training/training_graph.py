@@ -1,7 +1,7 @@
 """The graph of a training, read and checked once for everything that follows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -84,30 +84,12 @@ class TrainingGraph:
         output: Tensor = model(self.x, self.edge_index, **self.edge_inputs)
         return output
 
-    def keep_edges(self, kept: Tensor) -> "TrainingGraph":
-        """Return the same nodes with those edges for which `kept` [E] is true."""
-        num_edges = self.whole_edge_index().size(1)
-        check_mask("kept", kept, (num_edges,), "edges that the model was called with")
-        edges = kept.to(self.x.device).nonzero()[:, 0]
-        inputs = {name: value[edges] for name, value in self.edge_inputs.items()}
-        return replace(self, edge_index=self.edge_index[:, edges], **inputs)
-
-    def whole_edge_index(self) -> Tensor:
-        """Return `edge_index` [2, E], or raise a TypeError if several processes share the graph."""
-        if not isinstance(self.edge_index, Tensor):
-            raise TypeError(
-                "Expected the graph to be that of a single process, whose edges can be dropped in "
-                f"training (got a {type(self.edge_index).__name__}). To fix this, drop edges by "
-                "jsem_pyg.partition.prune_edges, and distribute what is left."
-            )
-        return self.edge_index
-
     def labels_on_mask(self) -> Tensor:
         """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
         if self.y is None:
             raise ValueError("Expected 'data' to have labels 'y' for sampler='labels' (got none).")
         check_labels("data.y", self.y, self.x.size(0))
-        known: Tensor = self.y.long().clamp(min=-1)
+        known: Tensor = self.y.long()
         if self.train_mask is None:
             return known
         check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")

@@ -4,19 +4,15 @@
 curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of
 this package read. :class:`BothDirections` makes directed graphs undirected and tells their one-way
 edges apart. :class:`EdgeGeometry` appends further edge features. :class:`LocalityOrder`
-permutes a graph so that neighbours lie close in memory, :class:`AddLowModes` adds positional
-encodings of nodes, :class:`AddSketch` an embedding of graphs without features.
+permutes a graph so that neighbours lie close in memory.
 """
 
 from .both_directions import BothDirections
 from .edge_columns import EdgeGeometry, FormanCurvature
 from .faiss_knn_graph import FaissKNNGraph
 from .locality_order import LocalityOrder
-from .node_columns import AddLowModes, AddSketch
 
 __all__ = [
-    "AddLowModes",
-    "AddSketch",
     "BothDirections",
     "EdgeGeometry",
     "FaissKNNGraph",

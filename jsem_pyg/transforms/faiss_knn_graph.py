@@ -1,19 +1,17 @@
 """A PyG transform: the neighbour graph of the points of a `Data`."""
 
-import logging
+from typing import Any
 
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_choice
+from .._checks import check_choice, check_tensor
 from ..neighbors import knn_graph
 from ..neighbors.build import GraphOptions
 from ..neighbors.points import METRICS
 from ..neighbors.searcher import SearchOptions
 from ._batch import check_data, record_edges
-
-logger = logging.getLogger(__name__)
 
 
 @functional_transform("faiss_knn_graph")
@@ -21,7 +19,7 @@ class FaissKNNGraph(BaseTransform):
     """Creates the weighted k-nearest-neighbour graph of points (`faiss_knn_graph`).
 
     It is PyG's `KNNGraph` with the options of :func:`jsem_pyg.neighbors.knn_graph`. The points are
-    `data.x`, compared by their cosine, or else `data.pos`, compared by their distance. Writes
+    `data.x`, compared by their cosine, or else `data.pos`, compared by their distance. It writes
     `edge_index` [2, E], both directions of every edge, sorted, and `edge_weight` [E]; removes
     `edge_attr`, as it belonged to other edges. In a mini-batch every graph gets a neighbour graph
     of its own. Gradients do not flow back to the points.
@@ -31,8 +29,8 @@ class FaissKNNGraph(BaseTransform):
     Args:
         k: neighbours of each point. In a graph of no more points than that all are joined, and the
             log warns.
-        metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x`,
-            "l2" for `data.pos` unless the kernel is "cosine".
+        metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x` with
+            more than three columns, "l2" for others, unless the kernel is "cosine".
         index, kernel, symmetrize, connect, recall_target, seed, progress: as in
             :func:`jsem_pyg.neighbors.knn_graph`.
 
@@ -59,16 +57,17 @@ class FaissKNNGraph(BaseTransform):
         check_choice("metric", metric, ("auto", *METRICS))
         GraphOptions(k, "cosine" if metric == "auto" else metric, kernel, symmetrize, connect)
         SearchOptions(index, recall_target, seed, progress)
-        self.k = k
         self.metric = metric
-        self.index = index
-        self.kernel = kernel
-        self.symmetrize = symmetrize
-        self.connect = connect
-        self.recall_target = recall_target
-        self.seed = seed
-        self.progress = progress
-        self._has_warned = False
+        self.options: dict[str, Any] = {
+            "k": k,
+            "index": index,
+            "kernel": kernel,
+            "symmetrize": symmetrize,
+            "connect": connect,
+            "recall_target": recall_target,
+            "seed": seed,
+            "progress": progress,
+        }
 
     def forward(self, data: Data) -> Data:
         """Write the edges of the neighbour graph into `data`; `__call__` has copied it."""
@@ -78,40 +77,16 @@ class FaissKNNGraph(BaseTransform):
         if points is None:
             raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
         if metric == "auto":
-            metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
+            check_tensor(f"data.{name}", points)
+            is_space = name == "pos" or points.shape[1:].numel() <= 3
+            metric = "l2" if is_space and self.options["kernel"] != "cosine" else "cosine"
         data.edge_index, data.edge_weight = knn_graph(
-            points,
-            self.k,
-            metric,
-            self.index,
-            self.kernel,
-            self.symmetrize,
-            self.connect,
-            data.get("batch"),
-            recall_target=self.recall_target,
-            seed=self.seed,
-            progress=self.progress,
+            points, metric=metric, batch=data.get("batch"), **self.options
         )
         data.edge_attr = None
         record_edges(data, "edge_index", "edge_weight")
-        if self.metric == "auto" and metric == "cosine":
-            self._warn_of_positions(name, points.shape[1])
         return data
 
-    def _warn_of_positions(self, name: str, columns: int) -> None:
-        """Log, once, that points look like positions; the cosine does not compare these."""
-        if columns in (2, 3) and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "data.%s has %d columns and is compared by the cosine, which sees directions only. "
-                "For positions, pass metric='l2'.",
-                name,
-                columns,
-            )
-
     def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}(k={self.k}, metric={self.metric!r}, index={self.index!r}, "
-            f"kernel={self.kernel!r}, symmetrize={self.symmetrize!r}, connect={self.connect}, "
-            f"recall_target={self.recall_target})"
-        )
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"FaissKNNGraph(metric={self.metric!r}, {options})"

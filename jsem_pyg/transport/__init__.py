@@ -20,7 +20,7 @@ from .costs import (
 from .distance.distance import gw_distance
 from .match.matching import match_graphs
 from .plan.plan import Plan
-from .sampled.solver import sampled_gromov_wasserstein
+from .sampled import sampled_gromov_wasserstein
 from .solver.solver import gromov_wasserstein
 
 __all__ = [

@@ -22,7 +22,7 @@ def same_group(one, two):
 
 def test_shared_genes_find_the_groups_both_ways(tmp_path):
     one, two = sides((20, 25))
-    assert align(one, two, top=4, epsilon=0.1) is None
+    assert align(one, two, top=4, epsilon=0.1, fused=True) is None
     assert same_group(one, two) > 0.9
     assert same_group(two, one) > 0.9
     assert one.obsm["X_align"].shape == (20, 5)
@@ -51,21 +51,6 @@ def test_other_genes_are_compared_by_shape_alone():
         align(one, two, fused=True)
 
 
-def test_columns_without_names_are_no_shared_genes(caplog):
-    """AnnData counts columns that got no names: "0" of peaks is not "0" of genes."""
-    one, two = sides((30, 30))
-    named = [side.copy() for side in (one, two)]
-    named[1].var_names = [f"peak {name}" for name in two.var_names]
-    expected, _ = align(*named, copy=True)
-    one.var_names = [f"{place}" for place in range(12)]
-    two.var_names = one.var_names
-    found, _ = align(one, two, copy=True)
-    assert "only count the columns" in caplog.text
-    assert found.uns["align"]["shared_genes"] == 0
-    assert (found.obsm["X_align"] == expected.obsm["X_align"]).all()
-    assert align(one, two, fused=True, copy=True)[0].uns["align"]["shared_genes"] == 12
-
-
 def repeated_genes():
     adata = made(30)
     adata.var_names = ["gene"] * adata.n_vars
@@ -75,7 +60,12 @@ def repeated_genes():
 @pytest.mark.parametrize(
     ("other", "options", "error", "message"),
     [
-        (repeated_genes, {}, ValueError, r"'other\.var_names' to be unique, .*make_unique"),
+        (
+            repeated_genes,
+            {"fused": True},
+            ValueError,
+            r"'other\.var_names' to be unique, .*make_unique",
+        ),
         (lambda: None, {}, TypeError, "'other' to be an AnnData"),
         (made, {"other_rep": "no"}, ValueError, r"'other_rep' to name an array .*\]\)\.$"),
         (

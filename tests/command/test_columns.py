@@ -51,7 +51,7 @@ def test_text_is_a_column_of_that_name_or_all_sentences_joined():
     assert found.point.tolist() == [0, 1, -1, 2, 0]
     assert found.first_row.tolist() == [0, 1, 3]
     assert found.sizes.tolist() == [2, 1, 1]
-    assert found.missing == {2: "the text"}
+    assert found.missing == {"the text": 1}
 
 
 def test_labels_are_not_clustered():
@@ -85,7 +85,7 @@ def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_th
         "name": "short texts",
         "one": "the same in all rows",
         "mostly": f"missing in {N - 1} of {N} rows",
-        "tags": "lists of texts, or of different lengths",
+        "tags": "neither numbers nor texts, nor vectors of one length",
         "Unnamed: 0": "row numbers",
     }
 
@@ -108,7 +108,7 @@ def test_vectors_come_first_and_text_names_them():
         ([1, 2], "number"),
         (["1", "x"], "short text"),
         ([[1.0], None], "vector"),
-        ([[1.0], [1.0, 2.0]], "list"),
+        ([[1.0], [1.0, 2.0]], "other"),
         ([None, None], "empty"),
         ([True, False, True, False], "category"),
         (["a", "b", "a", "b"], "category"),
@@ -155,7 +155,7 @@ def test_a_type_that_is_said_is_taken():
     chosen = choose(types={"name": "category"}, **columns)
     assert names(chosen.points) == ["grade", "age", "name"]
     found = content(("grade", "age"), types={"grade": "number"}, **columns)
-    assert len(found.missing) == N // 3
+    assert found.missing == {"grade": N // 3}
     assert choose(("age",), types={"age": "text"}, **columns).kind == "texts"
 
 
@@ -165,9 +165,7 @@ ROWS = "".join(f"{i * 7 % 11}.5,{i * i}\n" for i in range(20))
 @pytest.mark.parametrize(
     ("name", "text", "option"),
     [
-        ("comment.csv", "# of 2020\na\n" + ROWS.replace(",", ""), {"comment": "#"}),
         ("de.csv", "a;b\n" + ROWS.replace(",", ";").replace(".", ","), {"decimal": ","}),
-        ("th.csv", "a;b\n" + '1,200;3,400\n"1,500";2,000\n' * 9, {"thousands": ","}),
         ("odd.csv", f"a,b\n{ROWS}ca. 9,1\n", None),
         ("space.csv", "a b\n" + ROWS.replace(",", " "), {"delimiter": " "}),
         ("commas.txt", ROWS, {"delimiter": ",", "header": 0}),
@@ -192,7 +190,7 @@ def test_dates_are_numbers_of_days():
     assert read_column(pd.Series(["01/02/1970", "31/01/1970", None])).form == "%d/%m/%Y"
     found = content(("at",), at=["31.01.1970", "01.02.1970", None, "05.02.1970"])
     assert found.vectors.ravel().tolist() == [30, 31, 35]
-    assert found.missing == {2: "at"}
+    assert found.missing == {"at": 1}
 
 
 def test_categories_are_columns_of_ones():
@@ -207,7 +205,7 @@ def test_categories_are_columns_of_ones():
         [0, 1, 0, 4],
         [0, 0, 1, 5],
     ]
-    assert found.missing == {5: "n"}
+    assert found.missing == {"n": 1}
     again = later(found.encoding, {"c": "category"}, c=["never seen"], n=["7"])
     assert again.vectors.tolist() == [[0, 0, 0, 7]]
 
@@ -227,7 +225,7 @@ def test_rows_that_lack_a_number_are_left_out_or_filled_by_the_median():
 def test_a_vector_that_is_missing_or_not_finite_is_left_out():
     found = content(v=[[1.0, 2.0], None, [np.nan, 1.0], [0.0, 0.0], [np.inf, 1], [3, 4]])
     assert found.point.tolist() == [0, -1, -1, 1, -1, 2]
-    assert found.missing[2] == "v"
+    assert found.missing == {"v": 3}
 
 
 def test_labels_of_any_kind_and_missing_ones():

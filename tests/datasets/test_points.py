@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.datasets.points import labelled_points, read_arrays
+from jsem_pyg._table_files import read_arrays
+from jsem_pyg.datasets.points import labelled_points
 
 X = np.arange(6.0).reshape(3, 2)
 

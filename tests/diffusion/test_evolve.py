@@ -26,9 +26,9 @@ class LearnedRing(AdjointOperator):
     def __init__(self, value):
         self.num_nodes, self.values = value.numel(), (value,)
 
-    def product(self, x):
+    def product(self, x, gathered):
         value = self.values[0].unsqueeze(-1)
-        return value * x.roll(-1, 0) + (value * x).roll(1, 0), None
+        return value * x.roll(-1, 0) + (value * x).roll(1, 0)
 
     def add_gradient(self, totals, b, t, of_b, of_t, scale):
         ends = (b * t.roll(-1, 0) + b.roll(-1, 0) * t).sum(-1)

@@ -3,7 +3,7 @@ import torch
 from hypergraph_cases import (
     CASES,
     IDS,
-    METHODS,
+    WAYS,
     case,
     every,
     exact,
@@ -12,10 +12,10 @@ from hypergraph_cases import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jsem_pyg.diffusion.hypergraph import method_costs
+from jsem_pyg.diffusion.hypergraph import is_dense_cheaper
 from jsem_pyg.graph import HypergraphStructure
 
-PATHS = [(m, b) for m in ("dense", "csr", "incidence") for b in ("auto", "reference")]
+PATHS = [(k, b) for k in (True, False) for b in ("auto", "reference")]
 
 
 def gradients(out, leaves):
@@ -33,15 +33,15 @@ def leaves_of(name, batch=(), dtype=torch.float64):
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
-@pytest.mark.parametrize(("method", "backend"), PATHS)
-def test_every_way_gives_the_matrix_exponential(name, normalization, method, backend):
+@pytest.mark.parametrize(("by_kernel", "backend"), PATHS)
+def test_every_way_gives_the_matrix_exponential(name, normalization, by_kernel, backend):
     structure, leaves = leaves_of(name, batch=(2,))
     out = hypergraph_diffusion(
         leaves[0],
         structure,
         *leaves[1:],
         normalization=normalization,
-        method=method,
+        by_kernel=by_kernel,
         backend=backend,
         tol=1e-12,
     )
@@ -52,10 +52,10 @@ def test_every_way_gives_the_matrix_exponential(name, normalization, method, bac
 
 
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("method", METHODS)
-def test_float32_is_within_the_tolerance_and_finite(name, method):
+@pytest.mark.parametrize("by_kernel", WAYS)
+def test_float32_is_within_the_tolerance_and_finite(name, by_kernel):
     structure, leaves = leaves_of(name, batch=(2,), dtype=torch.float32)
-    out = hypergraph_diffusion(leaves[0], structure, *leaves[1:], method=method)
+    out = hypergraph_diffusion(leaves[0], structure, *leaves[1:], by_kernel=by_kernel)
     doubles = [leaf.detach().double() for leaf in leaves]
     expected = exact(doubles[0], CASES[name][0], *doubles[1:])
     assert (out - expected).norm() <= 1e-6 * expected.norm()
@@ -64,12 +64,12 @@ def test_float32_is_within_the_tolerance_and_finite(name, method):
 
 @pytest.mark.parametrize("shape", [(2,), (2, 3), (2, 1)])  # S, or S and D
 @pytest.mark.parametrize("batch", [(), (2, 5)])
-@pytest.mark.parametrize("method", METHODS)
-def test_scales_and_a_time_for_every_channel(shape, batch, method):
+@pytest.mark.parametrize("by_kernel", WAYS)
+def test_scales_and_a_time_for_every_channel(shape, batch, by_kernel):
     structure, (x, weight, _) = leaves_of("random", batch)
     t = torch.linspace(0.3, 3.0, 6).double()[: torch.Size(shape).numel()].reshape(shape)
     t.requires_grad_()
-    out = hypergraph_diffusion(x, structure, weight, t, method=method, tol=1e-12)
+    out = hypergraph_diffusion(x, structure, weight, t, by_kernel=by_kernel, tol=1e-12)
     times = t.reshape(2, -1).expand(2, 3)
     expected = torch.stack(
         [
@@ -87,13 +87,13 @@ def test_scales_and_a_time_for_every_channel(shape, batch, method):
         torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
-def test_the_reference_may_be_differentiated_twice(method):
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_the_reference_may_be_differentiated_twice(by_kernel):
     structure, leaves = leaves_of("single members")
 
     def run(x, weight, t):
         return hypergraph_diffusion(
-            x, structure, weight, t, method=method, degree=5, backend="reference"
+            x, structure, weight, t, by_kernel=by_kernel, degree=5, backend="reference"
         )
 
     assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True)
@@ -116,37 +116,28 @@ class Largest(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("by_kernel", WAYS)
 @pytest.mark.parametrize("backend", ["auto", "torch"])
-def test_no_tensor_is_larger_than_the_signals(method, backend):
+def test_no_tensor_is_larger_than_the_signals(by_kernel, backend):
     index, batch, channels = every(8, 3), 64, 16  # 168 memberships on 8 nodes, 56 hyperedges
     structure = HypergraphStructure(index, 8)
     x = torch.randn(batch, 8, channels, requires_grad=True)
     weight = torch.rand(56, requires_grad=True)
     t = torch.tensor(2.0, requires_grad=True)
     with Largest() as largest:
-        out = hypergraph_diffusion(x, structure, weight, t, method=method, backend=backend)
+        out = hypergraph_diffusion(x, structure, weight, t, by_kernel=by_kernel, backend=backend)
         out.square().sum().backward()
-    rows = 56 if method == "incidence" else 8  # that one holds the means of the hyperedges
-    # numba keeps the last two terms of a small problem in one tensor.
+    rows = 56 if by_kernel is False else 8  # that one holds the means of the hyperedges
     assert 8 * batch * channels <= largest.numel <= max(rows, 16) * batch * channels
     with Largest() as largest:  # the reference does hold messages, so the measure sees them
-        hypergraph_diffusion(x, structure, weight, t, method="incidence", backend="reference")
+        hypergraph_diffusion(x, structure, weight, t, by_kernel=False, backend="reference")
     assert largest.numel == 168 * batch * channels
 
 
-def test_the_cheapest_method_is_taken():
-    def cheapest(structure, *counts):
-        costs = method_costs(structure, *counts)
-        return min(costs, key=costs.__getitem__)
-
+def test_the_cheapest_way_is_taken():
     experts = HypergraphStructure(every(8, 3), 8)
-    assert cheapest(experts, 4096 * 64) == "dense"
-    assert cheapest(experts, 1) == "csr"
-    few, many = (method_costs(experts, count)["dense"] for count in (64, 4096))
-    assert few < many
+    assert is_dense_cheaper(experts, 4096 * 64)
     large = HypergraphStructure(random_hypergraph(400, 20, 0.1), 400)
-    assert cheapest(large, 64) == "incidence"  # 800 memberships, but 32,000 pairs
-    ring = torch.arange(3000)
-    pairs = torch.stack([torch.cat([ring, (ring + 1) % 3000]), torch.cat([ring, ring])])
-    assert cheapest(HypergraphStructure(pairs, 3000), 64) == "csr"
+    assert not is_dense_cheaper(large, 64)
+    assert is_dense_cheaper(experts, 4096, 3, 3)
+    assert not is_dense_cheaper(experts, 4096, 30_000)  # a kernel for every channel

@@ -34,7 +34,7 @@ FUNCTIONS = {
     "compiled": compiled,
     "diffuse": on_operator,
     "hypergraph_diffusion": lambda t: hypergraph_diffusion(SIGNAL, STRUCTURE, WEIGHT, t),
-    "dense": lambda t: hypergraph_diffusion(SIGNAL, STRUCTURE, WEIGHT, t, method="dense"),
+    "dense": lambda t: hypergraph_diffusion(SIGNAL, STRUCTURE, WEIGHT, t, by_kernel=True),
 }
 LAYERS = {
     "diffusion": lambda t: AnisotropicDiffusion(edge_dim=0, t=t)(

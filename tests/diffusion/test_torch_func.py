@@ -155,13 +155,15 @@ def test_layers(name):
     torch.testing.assert_close(list(actual.values()), list(gradients), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
-def test_hypergraphs(method):
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_hypergraphs(by_kernel):
     structure, weight = case("isolated nodes")
     x = torch.randn(2, structure.num_nodes, 3, dtype=torch.float64)
 
     def run(x, weight):
-        return hypergraph_diffusion(x, structure, weight, 0.5, method=method, backend="reference")
+        return hypergraph_diffusion(
+            x, structure, weight, 0.5, by_kernel=by_kernel, backend="reference"
+        )
 
     assert_same(vmap(lambda x: run(x, weight))(x), run(x, weight))
     expected = torch.autograd.functional.hessian(lambda w: loss(run)(x[0], w), weight)

@@ -13,9 +13,7 @@ from estimators.estimator_cases import (
     of_fitted,
     say,
 )
-from scipy.sparse import csc_array, csr_matrix
 from sklearn.base import clone
-from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -91,21 +89,6 @@ def test_rows_of_zeros_are_joined_to_nobody_under_the_cosine(estimator):
         estimator.fit(np.zeros((NUM_FITTED, DIM)), few_labels(Y))
 
 
-def test_wide_sparse_points_are_reduced_first(estimator):
-    dense = np.random.default_rng(0).poisson(0.3, size=(NUM_FITTED, 40)).astype(float)
-    estimator.set_params(n_components=5)
-    sparse = fitted(estimator, csr_matrix(dense))
-    svd = TruncatedSVD(5, random_state=0).fit(csr_matrix(dense))
-    by_hand = fitted(clone(estimator), svd.transform(csr_matrix(dense)))
-    np.testing.assert_allclose(of_fitted(sparse), of_fitted(by_hand), rtol=1e-12)
-    new = np.random.default_rng(1).poisson(0.3, size=(4, 40)).astype(float)
-    by_svd = say(by_hand, svd.transform(csr_matrix(new)))
-    np.testing.assert_allclose(say(sparse, csc_array(new)), by_svd, rtol=1e-12)
-    assert sparse.n_features_in_ == 40
-    for same in (dense, csr_matrix(dense)):  # either way the same points
-        np.testing.assert_array_equal(say(sparse, same), of_fitted(sparse))
-
-
 def test_arrays_of_users_may_be_changed_later(estimator):
     mine = X.copy()
     fitted(estimator, mine)
@@ -119,12 +102,10 @@ def test_arrays_of_users_may_be_changed_later(estimator):
     assert np.array_equal(say(estimator, points), known)
 
 
-def test_threads_and_autocast_change_nothing(estimator):
+def test_threads_are_left_alone_and_autocast_changes_nothing(estimator):
     before = torch.get_num_threads()
-    said = say(fitted(clone(estimator).set_params(n_jobs=2)), X_NEW)
+    known = say(fitted(estimator), X_NEW)
     assert torch.get_num_threads() == before
-    np.testing.assert_allclose(say(fitted(estimator.set_params(n_jobs=1)), X_NEW), said, atol=1e-5)
-    known = say(estimator, X_NEW)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert np.array_equal(say(fitted(clone(estimator)), X_NEW), known)
 
@@ -137,7 +118,6 @@ def test_threads_and_autocast_change_nothing(estimator):
         ("scale", "minmax"),
         ("kernel", "nonsense"),
         ("t", -1.0),
-        ("n_components", 0),
     ],
 )
 def test_parameters_that_cannot_be_are_refused_by_name(estimator, name, value):

@@ -14,14 +14,10 @@ from jsem_pyg.estimators import (
 )
 from jsem_pyg.training.self_training import self_train
 
-SPARSE = "it takes whoever has predict_proba for a classifier, and asks a clusterer for its classes"
 CANNOT_HOLD = {
     "HeatDiffusion": {},
     "DiffusionMap": {},
-    "DiffusionClusterer": {
-        "check_estimator_sparse_array": SPARSE,
-        "check_estimator_sparse_matrix": SPARSE,
-    },
+    "DiffusionClusterer": {},
     "DiffusionLabelSpreading": {
         "check_classifiers_classes": "its classes are -1 and 1, but -1 means that there is none "
         "(scikit-learn leaves out its own label spreading, by name)",

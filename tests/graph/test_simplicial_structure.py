@@ -53,7 +53,6 @@ def test_given_triangles_keep_their_order():
     assert structure.triangles.t().tolist() == [[0, 3, 5], [0, 1, 2]]
     _, b2 = dense_boundaries(structure.edges, num_nodes, triangles)
     assert torch.equal(dense(structure.triangle_boundary[0]), b2)
-    assert structure.triangle_counts.sum() == 6
 
 
 def test_forms_of_edge_index():
@@ -74,10 +73,9 @@ def test_forms_of_edge_index():
 def test_what_is_kept_may_serve_training_later():
     with torch.inference_mode():
         structure = SimplicialStructure(*CASES["random"])
-        made = structure.edge_boundary, structure.triangle_boundary, structure.triangle_counts
+        made = structure.edge_boundary, structure.triangle_boundary
     for matrix in (*made[0], *made[1]):
         assert not matrix.value.is_inference()
-    assert not made[2].is_inference()
 
 
 @pytest.mark.parametrize(
@@ -102,9 +100,3 @@ def test_refuses_a_number_of_nodes_that_is_none():
         SimplicialStructure(TRIANGLE, -1)
     with pytest.raises(TypeError, match="'num_nodes'"):
         SimplicialStructure(TRIANGLE, 3.0)
-
-
-def test_refuses_weights_of_zero():
-    structure = SimplicialStructure(TRIANGLE)
-    with pytest.raises(ValueError, match=r"positive \(got zeros"):
-        structure.check_edge_weight(torch.tensor([1.0, 0.0, 1.0]))

@@ -106,7 +106,7 @@ def test_derivatives_of_another_kind_are_refused():
     def loss(scale):
         return (heat_diffusion(case.x * scale, graph, case.weight) ** 4).sum()
 
-    with pytest.raises(NotImplementedError, match="a first derivative in reverse mode"):
+    with pytest.raises(ValueError, match="JVP"):
         jax.grad(jax.grad(loss))(jnp.float32(1.0))
     with pytest.raises(TypeError, match="forward-mode"):
         jax.jvp(loss, [1.0], [1.0])
@@ -157,6 +157,6 @@ def test_compiled_code_checks_values_and_needs_a_prepared_graph():
 def test_without_jax_the_error_names_the_extra(monkeypatch):
     for name in [each for each in sys.modules if each.startswith("jsem_pyg.jax")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(ImportError, match=r"JAX to be installed.*jsem_pyg\[jax\]"):
+    monkeypatch.setitem(sys.modules, "jax.numpy", None)
+    with pytest.raises(ImportError, match=r"needs the package 'jax'.*jsem_pyg\[jax\]"):
         importlib.import_module("jsem_pyg.jax")

@@ -3,19 +3,17 @@
 import importlib.util
 import logging
 import os
-import resource
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from trust.disk_cases import file_size_limit
 
-import jsem_pyg
 from jsem_pyg.kernels import compiled
 
 KERNELS = Path(compiled.__file__).parent
@@ -75,16 +73,6 @@ def call(kernel):
     return sum(kernel.stats.cache_hits.values())
 
 
-@contextmanager
-def full_disk(size):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_what_was_compiled_is_kept(module, said):
     assert call(module.load()) == 0
     assert call(module.load()) == 1
@@ -103,7 +91,7 @@ def test_no_folder_to_write_to(module, said):
 
 @pytest.mark.parametrize("size", [0, 1000])  # too full for the index, and for what is compiled
 def test_a_full_disk(module, said, size):
-    with full_disk(size):
+    with file_size_limit(size):
         assert call(module.load()) == 0
     (message,) = said()
     assert "cannot be written (OSError" in message
@@ -141,49 +129,6 @@ def test_new_code_in_another_file_is_compiled(module, monkeypatch):
 def test_every_kernel_is_compiled_this_way():
     texts = {path: path.read_text() for path in KERNELS.rglob("*.py")}
     assert [path for path, text in texts.items() if "njit" in text] == [Path(compiled.__file__)]
-
-
-CODE = """
-import torch
-from jsem_pyg.curvature import forman_curvature
-from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.graph import GraphStructure
-edges = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
-assert GraphStructure(edges, 3).num_slots == 6
-assert forman_curvature(edges, num_nodes=3).tolist() == [3.0] * 6
-x = torch.eye(3, requires_grad=True)
-heat_diffusion(x, edges, t=100.0).sum().backward()
-torch.testing.assert_close(x.grad, torch.ones(3, 3))
-"""
-
-
-def run(package=Path(jsem_pyg.__file__).parent, preexec_fn=None, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", CODE],
-        env=os.environ | {"PYTHONPATH": str(package.parent)} | environment,
-        cwd=package.parent,
-        preexec_fn=preexec_fn,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-
-
-@pytest.fixture
-def copied(tmp_path):
-    source = Path(jsem_pyg.__file__).parent
-    ignore = shutil.ignore_patterns("__pycache__")
-    return Path(shutil.copytree(source, tmp_path / "jsem_pyg", ignore=ignore))
-
-
-NOWHERE = {"NUMBA_CACHE_DIR": "", "HOME": "/dev/null/no", "XDG_CACHE_HOME": "/dev/null/no"}
-
-
-@pytest.mark.slow
-def test_a_read_only_package_computes_everything(copied):
-    for folder in (each for each in copied.rglob("*") if each.is_dir()):
-        (folder / "__pycache__").write_text("")
-    assert run(copied, **NOWHERE).count("cannot be made") == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
     DiffusionClassifier,
-    EndpointConductance,
     HeteroDiffusion,
     HypergraphChebConv,
     HypergraphDiffusion,
@@ -62,7 +61,6 @@ LAYERS = [
     (lambda: SigmoidConductance(2), on_features),
     (lambda: MLPConductance(2), on_features),
     (lambda: AgreementConductance(), lambda layer: layer(torch.rand(3, 2), EDGES)),
-    (lambda: EndpointConductance(2), lambda layer: layer(torch.rand(3, 2), EDGES)),
     (lambda: RelationConductance(3), lambda layer: layer(torch.tensor([0, 2, 1]))),
     (lambda: HeteroDiffusion((["a"], [("a", "to", "a")])), lambda layer: layer(
         {"a": torch.eye(3)}, {("a", "to", "a"): EDGES})["a"]),

@@ -117,19 +117,6 @@ def test_only_a_layer_that_treats_channels_alike_is_sketchable():
     assert not AnisotropicChebConv(4, 2).sketchable
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"aggr": "mean"}, "'aggr' to be 'add'"),
-        ({"node_dim": 0}, "'node_dim' to be -2"),
-        ({"K": 10}, "unexpected keyword argument 'K'"),
-    ],
-)
-def test_bad_options_are_refused_at_construction(arguments, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        AnisotropicDiffusion(**arguments)
-
-
 def test_bad_inputs_are_named():
     data = make_data()
     x, edge_index, weight, attr = data.x, data.edge_index, data.edge_weight, data.edge_attr

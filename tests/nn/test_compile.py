@@ -18,7 +18,6 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
-    EndpointConductance,
     HypergraphChebConv,
     HypergraphDiffusion,
     SimplicialDiffusion,
@@ -121,7 +120,7 @@ def test_graphs_of_other_sizes_compile_twice_at_most(dynamic):
 
 @pytest.mark.parametrize(
     ("conductance", "dynamic"),
-    [(Similarity(), False), *night((EndpointConductance(CHANNELS), True), ("sigmoid", True))],
+    [(Similarity(), False), *night((Similarity(), True), ("sigmoid", True))],
 )
 def test_conductances_and_dynamic_sizes(conductance, dynamic):
     options = {"edge_dim": 2, "t": torch.rand(2, CHANNELS) + 0.5, "conductance": conductance}

@@ -39,9 +39,10 @@ def test_stays_between_the_floor_and_one(form, extreme):
 
 
 def test_sigmoid_is_the_published_form():
-    conductance = SigmoidConductance(1, floor=0.1)
+    conductance = SigmoidConductance(1)
     with torch.no_grad():
         conductance.slope.fill_(2.0)
         conductance.threshold.fill_(0.5)
     k = torch.linspace(-3, 3, 7)
-    torch.testing.assert_close(conductance(k), 0.1 + 0.9 * torch.sigmoid(2 * (k - 0.5)))
+    expected = 1e-4 + (1 - 1e-4) * torch.sigmoid(2 * (k - 0.5))
+    torch.testing.assert_close(conductance(k), expected)

@@ -3,15 +3,9 @@
 import pytest
 import torch
 from parallel_cases import CASES, WORLD, run, train
-from processes import run_together
+from processes import needs_gloo, run_together
 
-pytestmark = [
-    pytest.mark.ci,
-    pytest.mark.skipif(
-        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-        reason="this build of torch has no gloo",
-    ),
-]
+pytestmark = [pytest.mark.ci, needs_gloo]
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ def test_filters_of_the_hodge_laplacian(triangles):
     laplacian = (3 * eye - 4 * heat[0] + heat[1]).detach() / (2 * small)
     torch.testing.assert_close(out + 0.4 * laplacian @ out, x, atol=1e-5, rtol=0)
     assert not any(each.requires_grad for each in layer.parameters())  # times are not used
-    expected = "SimplicialDiffusion(filter=FromFunction(resolvent, t=0.4), normalization=None)"
+    expected = "SimplicialDiffusion(filter=FromFunction(resolvent, t=0.4))"
     assert repr(layer) == expected
 
 

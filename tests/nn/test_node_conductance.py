@@ -1,17 +1,12 @@
-"""Conductances of both ends of an edge: the two of the package, and modules of the user's own."""
+"""Conductances of both ends of an edge: agreement, and modules of the user's own."""
 
 import pytest
 import torch
-from layer_cases import CHANNELS, NUM_NODES, make_data
+from layer_cases import NUM_NODES, make_data
 from torch.nn import Linear, Sequential, Sigmoid
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.nn import (
-    AgreementConductance,
-    AnisotropicChebConv,
-    AnisotropicDiffusion,
-    EndpointConductance,
-)
+from jsem_pyg.nn import AgreementConductance, AnisotropicDiffusion
 
 
 class Agreement(torch.nn.Module):
@@ -22,45 +17,11 @@ class Agreement(torch.nn.Module):
         return 0.05 + 0.95 * (one * other).sum(-1)
 
 
-class Endpoint(torch.nn.Module):
-    """The definition, with the parameters of another one."""
-
-    def __init__(self, of):
-        super().__init__()
-        self.of = of
-
-    def forward(self, edge_attr, x_i, x_j):
-        i, j = x_i @ self.of.lin.weight.t(), x_j @ self.of.lin.weight.t()
-        terms = (i - j).abs() * self.of.apart + i * j * self.of.alike + (i + j) * self.of.alone
-        logit = self.of.rate * (terms.sum(-1) + self.of.bias)
-        return 1e-4 + (1 - 1e-4) * logit.sigmoid()
-
-
 class Given(torch.nn.Module):
     """The features of an edge are its conductance."""
 
     def forward(self, edge_attr):
         return edge_attr
-
-
-def make_endpoint(dtype=torch.float32):
-    """One that tells edges apart."""
-    torch.manual_seed(0)
-    conductance = EndpointConductance(CHANNELS, 3, rate=2.0)
-    with torch.no_grad():
-        for each in (conductance.apart, conductance.alike, conductance.alone):
-            each.copy_(torch.randn(3))
-        conductance.bias.fill_(-0.5)
-    return conductance.to(dtype)
-
-
-def pairs(dtype=torch.float64):
-    """Both conductances, each with its definition."""
-    endpoint = make_endpoint(dtype)
-    return {
-        "agreement": (AgreementConductance(), Agreement()),
-        "endpoint": (endpoint, Endpoint(endpoint)),
-    }
 
 
 def results(layer, repeats=1):
@@ -71,22 +32,20 @@ def results(layer, repeats=1):
     return [out, *torch.autograd.grad(out.sin().sum(), [x, weight, *set(layer.parameters())])]
 
 
-@pytest.mark.parametrize("name", ["agreement", "endpoint"])
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_a_layer_has_the_values_and_gradients_of_the_definition(name, fuse, repeats):
+def test_a_layer_has_the_values_and_gradients_of_the_definition(fuse, repeats):
     found, expected = (
         results(AnisotropicDiffusion(0, t=2.0, conductance=each, fuse=fuse), repeats)
-        for each in pairs()[name]
+        for each in (AgreementConductance(), Agreement())
     )
     for actual, wanted in zip(found[:3], expected[:3], strict=True):
         assert wanted.abs().max() > 0
         torch.testing.assert_close(actual, wanted)
 
 
-@pytest.mark.parametrize("name", ["agreement", "endpoint"])
-def test_a_call_gives_what_a_layer_uses(name):
-    data, conductance = make_data(), pairs(torch.float32)[name][0]
+def test_a_call_gives_what_a_layer_uses():
+    data, conductance = make_data(), AgreementConductance()
     x = data.x.softmax(-1)
     h = conductance(x, data.edge_index)
     dense = torch.zeros(NUM_NODES, NUM_NODES).index_put(tuple(data.edge_index), h)
@@ -97,49 +56,22 @@ def test_a_call_gives_what_a_layer_uses(name):
     torch.testing.assert_close(layer(x, data.edge_index, data.edge_weight), expected)
 
 
-def test_it_starts_constant_as_a_layer_without_it():
-    data = make_data()
-    conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance())
-    plain = AnisotropicChebConv(CHANNELS, 3, edge_dim=0)
-    out = conv(data.x, data.edge_index, data.edge_weight)  # whose width it takes from the features
-    plain.load_state_dict(conv.state_dict(), strict=False)
-    torch.testing.assert_close(out, plain(data.x, data.edge_index, data.edge_weight))
-
-
 def test_agreement_is_the_chance_of_one_class():
     p = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 1, 0], [1 / 3] * 3, [1 / 3] * 3])
     edges = torch.tensor([[0, 0, 3], [1, 2, 4]])
-    expected = torch.tensor([1, 0.1, 0.1 + 0.9 / 3])
-    torch.testing.assert_close(AgreementConductance(floor=0.1)(p, edges), expected)
-    plain = AgreementConductance(sharpness=1.0)(
-        torch.tensor([[0.7, 0.3], [0.4, 0.6]]), edges[:, :1]
-    )
-    assert plain.item() == pytest.approx(0.05 + 0.95 * (0.7 * 0.4 + 0.3 * 0.6))
+    expected = torch.tensor([1, 0.05, 0.05 + 0.95 / 3])
+    torch.testing.assert_close(AgreementConductance()(p, edges), expected)
+    p = torch.eye(3).requires_grad_()
+    AgreementConductance()(p, torch.tensor([[0, 1], [2, 2]])).sum().backward()
+    assert torch.isfinite(p.grad).all()
 
 
-def test_sharp_and_certain_probabilities_stay_finite():
-    p = (0.1 * torch.randn(4, 400, dtype=torch.float64)).softmax(-1)
-    form, edges = AgreementConductance(sharpness=30.0), torch.arange(4).repeat(2, 1)
-    expected = form(p, edges).float()
-    torch.testing.assert_close(form(p.float(), edges), expected, rtol=1e-4, atol=0)
-    for sharpness in (0.5, 1.0, 2.0):
-        p = torch.eye(3).requires_grad_()
-        AgreementConductance(sharpness)(p, torch.tensor([[0, 1], [2, 2]])).sum().backward()
-        assert torch.isfinite(p.grad).all()
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda edges: make_endpoint()(torch.ones(3, 5), edges), ValueError, "'x' to have 4 chan"),
-        (lambda edges: make_endpoint()(torch.ones(3, 4).double(), edges), TypeError, "'x' to be"),
-        (lambda edges: AgreementConductance()(torch.ones(3), edges), ValueError, "'x' to have sh"),
-        (lambda edges: AgreementConductance()(torch.ones(3, 4), edges.t()), ValueError, "edge_ind"),
-    ],
-)
-def test_bad_calls_are_refused(call, error, message):
-    with pytest.raises(error, match=message):
-        call(torch.tensor([[0, 1, 2], [1, 2, 0]]))
+def test_bad_calls_are_refused():
+    p, edges = torch.ones(3, 4), torch.tensor([[0, 1, 2], [1, 2, 0]])
+    with pytest.raises(ValueError, match="'x' to have shape"):
+        AgreementConductance()(p[0], edges)
+    with pytest.raises(ValueError, match="'edge_index'"):
+        AgreementConductance()(p, edges.t())
 
 
 class Constant(torch.nn.Module):

@@ -413,6 +413,7 @@ LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
         (lambda: RelationalChebConv(4, 3, 2.0), "num_relations"),
         (lambda: number(edge_index=LOOP), r"'edge_index' without self-loops.*add_self"),
         (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
+        (lambda: number(edge_type=[0]), "edge_type"),
         (lambda: number(x=torch.zeros(3, 5)), "'x'"),
         (lambda: number(x=torch.zeros(3, 4).double()), "'x'"),
         (lambda: number(x=torch.zeros(3, 3, 4)), "'x'"),

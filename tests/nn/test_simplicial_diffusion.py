@@ -22,14 +22,13 @@ def test_is_the_heat_of_the_hodge_laplacian(name):
     torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
 
 
-@pytest.mark.parametrize("how", [None, "sym"])
-def test_weights_and_given_triangles(how):
+def test_weights_and_given_triangles():
     edge_index, num_nodes = CASES["complete"]
     triangles = cliques(edge_index)[:, [3, 1, 7]]
     x, (w1, w2) = signal(edge_index), weights(edge_index)
-    layer = SimplicialDiffusion(0.7, 1.5, normalization=how, **TIGHT).double()
+    layer = SimplicialDiffusion(0.7, 1.5, **TIGHT).double()
     out = layer(x, edge_index, triangles, w1, w2[:3])
-    parts = dense_parts(edge_index, num_nodes, triangles, w1, w2[:3], how)
+    parts = dense_parts(edge_index, num_nodes, triangles, w1, w2[:3])
     torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
 
 

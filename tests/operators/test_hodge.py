@@ -1,6 +1,6 @@
 import pytest
 import torch
-from simplicial_cases import CASES, IDS, cliques, dense_boundaries, dense_parts, weights
+from simplicial_cases import CASES, IDS, cliques, dense_parts, weights
 
 from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.operators import hodge_operator
@@ -14,35 +14,33 @@ def case(name):
     return structure, weights(structure.edges)
 
 
-def dense(structure, part, given=(None, None), how=None):
+def dense(structure, part, given=(None, None)):
     edges = structure.edges, structure.num_nodes, structure.triangles
-    return dense_parts(*edges, *given, how)[PARTS.index(part)]
+    return dense_parts(*edges, *given)[PARTS.index(part)]
 
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("how", [None, "sym"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_is_the_formula(name, part, how, weighted):
+def test_is_the_formula(name, part, weighted):
     structure, given = case(name)
     given = given if weighted else (None, torch.ones_like(given[1]))
-    operator = hodge_operator(structure, part, *given, normalization=how)
+    operator = hodge_operator(structure, part, *given)
     eye = torch.eye(structure.num_edges, dtype=torch.float64)
-    expected = dense(structure, part, given, how)
+    expected = dense(structure, part, given)
     torch.testing.assert_close(operator.apply_laplacian(eye), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("how", [None, "sym"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, how, weighted):
+def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, weighted):
     structure, given = case(name)
     given = given if weighted else (None, torch.ones_like(given[1]))
-    operator = hodge_operator(structure, part, *given, normalization=how)
+    operator = hodge_operator(structure, part, *given)
     matrix = operator.matrix.apply(torch.eye(structure.num_edges, dtype=torch.float64))
     torch.testing.assert_close(matrix, matrix.t())
-    laplacian = dense(structure, part, given, how)
+    laplacian = dense(structure, part, given)
     if structure.num_edges == 0:
         return
     spectrum = torch.linalg.eigvalsh(matrix)
@@ -53,26 +51,10 @@ def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, how, weight
         assert 2 * operator.scaling.rate < 3 * largest
 
 
-def test_is_similar_to_the_random_walk_of_schaub():
-    # D2 B1^T D1^-1 B1 + B2 D3 B2^T D2^-1, with D2 = max(|B2| 1, 1), D1 = 2 |B1| D2 1, D3 = 1/3.
-    structure, _ = case("random")
-    b1, b2 = dense_boundaries(structure.edges, structure.num_nodes)
-    d2 = b2.abs().sum(1).clamp(min=1)
-    d1 = 2 * (b1.abs() @ d2).clamp(min=1)
-    expected = d2[:, None] * (b1.t() @ (b1 / d1[:, None])) + b2 @ b2.t() / 3 / d2
-    ones = torch.ones(structure.num_triangles, dtype=torch.float64)
-    eye = torch.eye(structure.num_edges, dtype=torch.float64)
-    total = sum(
-        hodge_operator(structure, part, None, ones, "sym").apply_laplacian(eye) for part in PARTS
-    )
-    torch.testing.assert_close(d2.sqrt()[:, None] * total / d2.sqrt(), expected)
-
-
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("how", [None, "sym"])
-def test_the_product_of_the_parts_is_zero(name, how):
+def test_the_product_of_the_parts_is_zero(name):
     structure, given = case(name)
-    down, up = (hodge_operator(structure, part, *given, how) for part in PARTS)
+    down, up = (hodge_operator(structure, part, *given) for part in PARTS)
     eye = torch.eye(structure.num_edges, dtype=torch.float64)
     product = down.apply_laplacian(up.apply_laplacian(eye))
     assert product.abs().sum() < 1e-11

@@ -19,14 +19,14 @@ def dense(structure, weight=None, normalization="sym", **options):
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
-@pytest.mark.parametrize("by_factors", [True, False])
-def test_is_the_formula_of_the_paper(name, normalization, by_factors):
+@pytest.mark.parametrize("table", [True, False])
+def test_is_the_formula_of_the_paper(name, normalization, table):
     structure, weight = case(name)
-    found = dense(structure, weight, normalization, by_factors=by_factors)
+    found = dense(structure, weight, normalization, dense=table)
     expected = dense_hypergraph_matrix(CASES[name][0], weight, structure.num_nodes, normalization)
     torch.testing.assert_close(found, expected)
     if normalization == "sym":
-        operator = hypergraph_operator(structure, weight, by_factors=by_factors)
+        operator = hypergraph_operator(structure, weight, dense=table)
         s = operator.matrix.apply(torch.eye(structure.num_nodes, dtype=torch.float64))
         torch.testing.assert_close(s, s.t())
         spectrum = torch.linalg.eigvalsh(s)
@@ -62,11 +62,11 @@ def test_a_common_factor_of_the_weights_cancels(normalization):
 
 
 @pytest.mark.parametrize("small", [0.0, 1e-30, 1e-24])
-@pytest.mark.parametrize("by_factors", [True, False])
-def test_vanishing_weights_leave_values_and_gradients_finite(small, by_factors):
+@pytest.mark.parametrize("table", [True, False])
+def test_vanishing_weights_leave_values_and_gradients_finite(small, table):
     structure = HypergraphStructure(torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]]), 4)
     weight = torch.tensor([1.0, small], requires_grad=True)
-    matrix = hypergraph_operator(structure, weight, by_factors=by_factors).matrix
+    matrix = hypergraph_operator(structure, weight, dense=table).matrix
     out = matrix.apply(torch.eye(4))
     out.square().sum().backward()
     assert out.isfinite().all()

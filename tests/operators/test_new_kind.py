@@ -21,7 +21,7 @@ from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
 from jsem_pyg.nn.heat_layer import HeatLayer
 from jsem_pyg.operators import HeatOperator, Scaling
-from jsem_pyg.operators.factored import FACTORED, factored_operator
+from jsem_pyg.operators.factored import FACTORED, FactoredOperator
 
 DOMAINS["citations"] = Domain((None,), FACTORED)
 
@@ -57,7 +57,7 @@ def citation_operator(structure, backend, weight, dtype):
     isolated = degree == 0
     root, share = torch.where(isolated, 1, degree).rsqrt(), weight / structure.cited.clamp(min=1)
     factors = root.to(dtype), share.to(dtype)
-    matrix = factored_operator(structure.incidence, *factors, -1, 2, backend)
+    matrix = FactoredOperator(structure.incidence, *factors, -1, 2, backend)
     return HeatOperator(matrix, Scaling(0.5, isolated=isolated), dtype)
 
 

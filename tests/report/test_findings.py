@@ -14,7 +14,7 @@ from jsem_pyg.training import fit
 def test_of_a_trained_classifier():
     data, _ = blobs()
     result = fit(DiffusionClassifier(data.num_features, 3, normalization="rw"), data, epochs=1)
-    graph, _, found = read_findings(data, result)
+    graph, found = read_findings(data, result)
     args = data.x, data.edge_index, data.edge_weight
     with torch.no_grad():
         assert torch.equal(found.labels, result.model(*args).argmax(-1))
@@ -27,13 +27,13 @@ def test_of_a_trained_classifier():
 def test_of_a_clusterer():
     data, _ = blobs()
     clusterer = DiffusionClusterer(3, n_neighbors=6, t=2.0, random_state=0).fit(data.x.numpy())
-    graph, structure, found = read_findings(Data(x=data.x, y=data.y), clusterer)
+    graph, found = read_findings(Data(x=data.x, y=data.y), clusterer)
     assert np.array_equal(found.labels, clusterer.labels_)
     assert np.array_equal(found.conductances, clusterer.conductances_)
     assert found.t == clusterer.t_
     assert found.t in (1.0, 2.0)
     assert np.array_equal(graph.edge_index, clusterer.edge_index_)
-    assert structure.num_edges == len(found.conductances)
+    assert graph.structure.num_edges == len(found.conductances)
     assert torch.equal(graph.edge_weight, torch.from_numpy(clusterer.edge_weight_))
     other = read_findings(data, clusterer)[0]  # whatever graph the data have
     assert torch.equal(other.edge_index, graph.edge_index)
@@ -47,10 +47,11 @@ def test_of_other_points_than_a_clusterer_was_fitted_to():
     x = blobs()[0].x * torch.tensor([1.0, 100.0, 1.0, 1e-3, 1.0])
     clusterer = DiffusionClusterer(3, n_neighbors=6, t=2.0, scale="robust", random_state=0)
     clusterer.fit(x.numpy())
-    graph, _, _ = read_findings(Data(x=x), clusterer)
+    graph, _ = read_findings(Data(x=x), clusterer)
     assert torch.equal(graph.x, x / torch.from_numpy(clusterer.scale_).float())
     assert torch.equal(graph.x, torch.from_numpy(clusterer.points_))
     read_findings(Data(x=x.half().float()), DiffusionClusterer(3).fit(x.half().numpy()))
+    read_findings(Data(x=x.half()), clusterer)  # the same but for the digits that it lacks
     for other in (x[1:], x.flip(0), x + x.std(0), x[:, 1:]):
         with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
             read_findings(Data(x=other), clusterer)

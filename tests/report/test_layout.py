@@ -7,14 +7,13 @@ import torch.nn.functional as F
 from dense import exact_heat_diffusion
 from report_cases import blobs
 
-from jsem_pyg.graph import GraphStructure
 from jsem_pyg.report import layout
 from jsem_pyg.report.layout import place_points, reduce_features
+from jsem_pyg.training.training_graph import prepare_graph
 
 
 def placed(data, found, times, kind="pca", seed=0):
-    structure = GraphStructure(data.edge_index, data.num_nodes)
-    return place_points(data, structure, found, times, kind, seed, progress=False)
+    return place_points(prepare_graph(data), found, times, kind, seed, progress=False)
 
 
 def test_heat_flows_along_edges_as_they_conduct(monkeypatch):

@@ -9,6 +9,7 @@ from report_cases import blobs
 
 from jsem_pyg.report.content import FULL, edge_arrays, read_groupings
 from jsem_pyg.report.page import score_table
+from jsem_pyg.training.training_graph import prepare_graph
 
 
 def test_scores_are_a_row_for_each_method():
@@ -25,7 +26,7 @@ def test_scores_are_a_row_for_each_method():
 def test_groups_are_named_by_their_labels(names):
     data, found = blobs(each=1, corners=5)
     found = replace(found, labels=torch.tensor([3, 1, 1, 3, 3]), levels=(torch.zeros(5),))
-    clusters, labels, level = read_groupings(data, found, names, None, None)
+    clusters, labels, level = read_groupings(prepare_graph(data), found, names, None, None)
     assert clusters.names == (["cluster 1", "cluster 3"] if names is None else ["b", "d"])
     assert clusters.sizes == [2, 3]
     assert clusters.of.tolist() == [1, 0, 0, 1, 1]

@@ -41,6 +41,8 @@ def test_positions_are_compared_by_their_distance():
     assert torch.equal(of_pos.edge_index, knn_graph(pos, 5, "l2", connect=False)[0])
     chosen = FaissKNNGraph(k=5, metric="cosine", connect=False)(Data(pos=pos))
     assert true_neighbor_share(pos, chosen.edge_index, 5) < 0.5
+    of_x = FaissKNNGraph(k=5, connect=False)(Data(x=pos))  # which may be positions as well
+    assert torch.equal(of_x.edge_index, of_pos.edge_index)
     kernel = FaissKNNGraph(k=5, kernel="cosine", connect=False)(Data(pos=pos))
     assert torch.equal(kernel.edge_index, chosen.edge_index)
 
@@ -73,14 +75,3 @@ def test_refuses_data():
         FaissKNNGraph()(Data(num_nodes=3))
     with pytest.raises(TypeError, match=r"Data with one kind .* \(got HeteroData\)"):
         FaissKNNGraph()(HeteroData())
-
-
-@pytest.mark.parametrize(("columns", "metric", "warns"), [(2, "auto", True), (4, "auto", False)])
-def test_two_or_three_columns_under_the_cosine_are_warned_of(columns, metric, warns, caplog):
-    x = torch.randn(20, columns, generator=torch.Generator().manual_seed(0))
-    with caplog.at_level("WARNING"):
-        FaissKNNGraph(3, metric=metric)(Data(x=x))
-    assert ("pass metric='l2'" in caplog.text) == warns
-    caplog.clear()
-    FaissKNNGraph(3, metric="l2")(Data(x=x))
-    assert not caplog.text

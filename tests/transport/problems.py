@@ -5,9 +5,22 @@ import torch
 from jsem_pyg.transport import Factor, gromov_wasserstein
 
 
+def random_graph(num_nodes, mean_degree=8, seed=0):
+    """Edges [2, E], both directions."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.rand(num_nodes, num_nodes, generator=generator)
+    upper = (draws < mean_degree / num_nodes).triu(1)
+    return (upper | upper.T).nonzero().T
+
+
 def points(num_points, dim, seed=0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(num_points, dim, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def relative(actual, expected):
+    """The norm of the difference, as a share of what is expected."""
+    return float((actual.double() - expected).norm() / expected.norm())
 
 
 def masses(num_points, seed=0, dtype=torch.float64):
@@ -37,16 +50,3 @@ def gw_cost(source, target, plan):
     plan = plan.double()
     apart = (c[:, None, :, None] - d[None, :, None, :]).square()
     return float(torch.einsum("ijkl,ij,kl->", apart, plan, plan))
-
-
-def linear_program(cost, p, q):
-    """The least <cost, T> of plans T with marginals p and q: SciPy's."""
-    from scipy.optimize import linprog
-
-    n, m = cost.shape
-    rows = torch.eye(n).repeat_interleave(m, 1)
-    columns = torch.eye(m).repeat(1, n)
-    constraints = torch.cat([rows, columns]).numpy()
-    result = linprog(cost.flatten().numpy(), A_eq=constraints, b_eq=torch.cat([p, q]).numpy())
-    assert result.success
-    return result.fun

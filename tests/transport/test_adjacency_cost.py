@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.transport import AdjacencyCost, match_graphs
+from jsem_pyg.transport import AdjacencyCost
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -19,26 +19,6 @@ def test_the_matrix_holds_the_weights(dtype):
     nodes = torch.tensor([3, 0, 3])
     torch.testing.assert_close(cost.columns(nodes), expected[:, nodes], rtol=0, atol=0)
     assert repr(cost) == "AdjacencyCost(num_points=5, num_edges=4)"
-
-
-def test_forms_of_the_same_graph():
-    edge_index, num_nodes = tiny_graphs.two_parts()
-    weight = torch.rand(6, generator=torch.Generator().manual_seed(0)).repeat(2)
-    expected = AdjacencyCost(edge_index, weight).dense()
-    data = Data(edge_index=edge_index, edge_weight=weight, num_nodes=num_nodes)
-    structure = GraphStructure(edge_index, num_nodes)
-    for cost in (AdjacencyCost(data), AdjacencyCost(structure, weight)):
-        torch.testing.assert_close(cost.dense(), expected, rtol=0, atol=0)
-
-
-def test_values_of_sparse_tensors_are_weights():
-    edge_index, num_nodes = tiny_graphs.two_parts()
-    weight = torch.rand(6, generator=torch.Generator().manual_seed(0)).repeat(2)
-    expected = AdjacencyCost(edge_index, weight).dense()
-    matrix = torch.sparse_coo_tensor(edge_index, weight, (num_nodes, num_nodes))
-    for graph in (matrix, matrix.to_sparse_csr(), Data(adj_t=matrix, num_nodes=num_nodes)):
-        assert torch.equal(AdjacencyCost(graph).dense(), expected)
-    assert match_graphs(matrix, matrix).cost == 0
 
 
 def test_repeated_edges_add_up_and_edges_of_weight_zero_are_none():

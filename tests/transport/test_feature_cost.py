@@ -1,12 +1,9 @@
 import pytest
 import torch
 from torch_geometric.data import Data
+from transport.problems import points
 
 from jsem_pyg.transport import FeatureCost
-
-
-def points(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

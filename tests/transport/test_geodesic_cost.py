@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch_geometric.data import Data
+from transport.problems import relative
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.neighbors import knn_graph
@@ -11,10 +12,6 @@ def path(num_nodes):
     node = torch.arange(num_nodes - 1)
     pair = torch.stack([node, node + 1])
     return torch.cat([pair, pair.flip(0)], 1)
-
-
-def relative(actual, expected):
-    return float((actual.double() - expected).norm() / expected.norm())
 
 
 def shortest(edge_index, length, num_nodes):

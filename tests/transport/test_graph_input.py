@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.neighbors import knn_graph
-from jsem_pyg.transport import GeodesicCost, HeatCost, gromov_wasserstein
+from jsem_pyg.transport import AdjacencyCost, GeodesicCost, HeatCost, gromov_wasserstein
 
 COSTS = [HeatCost(2.0), GeodesicCost()]
 EDGES, N = star()
@@ -17,7 +17,7 @@ def dense(cost, *arguments, **more):
     return cost(*arguments, **more).dense()
 
 
-@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("cost", [*COSTS, AdjacencyCost])
 def test_every_form_of_a_graph_is_the_same_graph(cost):
     weight = torch.tensor([0.5, 1.0, 1.5, 2.0]).repeat(2)
     expected = dense(cost, EDGES, weight)
@@ -34,13 +34,18 @@ def test_every_form_of_a_graph_is_the_same_graph(cost):
 
 
 def test_data_brings_its_weights():
-    cost = HeatCost(2.0)
     weight = torch.tensor([0.5, 1.0, 1.5, 2.0]).repeat(2)
-    for stored in (weight, weight[:, None]):
-        data = Data(edge_index=EDGES, edge_weight=stored, num_nodes=N)
+    coo = torch.sparse_coo_tensor(EDGES.flip(0), weight, (N, N))
+    for cost, stored in (
+        (HeatCost(2.0), {"edge_index": EDGES, "edge_weight": weight}),
+        (HeatCost(2.0), {"edge_index": EDGES, "edge_weight": weight[:, None]}),
+        (AdjacencyCost, {"edge_index": EDGES, "edge_weight": weight}),
+        (AdjacencyCost, {"adj_t": coo}),
+    ):
+        data = Data(**stored, num_nodes=N)
         torch.testing.assert_close(dense(cost, data), dense(cost, EDGES, weight))
-    with pytest.raises(ValueError, match="edge_weight"):
-        cost(data, weight)
+        with pytest.raises(ValueError, match="edge_weight"):
+            cost(data, weight)
 
 
 @pytest.mark.parametrize("cost", COSTS)

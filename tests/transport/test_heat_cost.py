@@ -4,6 +4,7 @@ from dense import dense_laplacian
 from laws import random_graph
 from night import night
 from tiny_graphs import ring, two_parts
+from transport.problems import relative
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.neighbors import knn_graph
@@ -17,10 +18,6 @@ def heat_kernel(edge_index, weight, num_nodes, t):
 def cost_of(kernel, kind):
     norm = kernel.diagonal()
     return kernel if kind == "kernel" else norm[:, None] + norm - 2 * kernel
-
-
-def relative(actual, expected):
-    return float((actual.double() - expected).norm() / expected.norm())
 
 
 def roll(num_points, dtype=torch.float64, k=10):

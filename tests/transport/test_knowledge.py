@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from torch_geometric.data import Data
+from transport.test_matching import changed, neighbour_graph, renamed
 
 from jsem_pyg.transport import match_graphs
 from jsem_pyg.transport.match.beliefs import find_beliefs, from_scores, make_layer
@@ -96,6 +97,15 @@ def test_known_pairs_stay_and_lead_to_the_others(turned):
     assert rows.max() < 1 / 120 + 1e-6
     assert columns.max() < 1 / 120 + 1e-6
     assert plan.confidence.mean() > 0.7
+
+
+def test_of_very_few_known_pairs_the_edges_are_searched_first():
+    """Heat of two nodes finds a fifth of the others."""
+    first = neighbour_graph(150)
+    second, name = renamed(changed(first, 150, 0.2), 150)
+    known = torch.stack([torch.tensor([0, 60]), name[[0, 60]]])
+    plan = match_graphs(*sides(first, second, 150), known_pairs=known)
+    assert (plan.argmax() == name).float().mean() > 0.8
 
 
 def test_wrong_pairs_have_little_confidence():

@@ -2,24 +2,15 @@ import logging
 
 import pytest
 import torch
-from transport.problems import align, permutation
+from transport.problems import align, permutation, points, relative
 
 from jsem_pyg.transport import ColumnCost, MatrixCost
 from jsem_pyg.transport.costs import matrix as matrix_cost
 
 
-def points(num_points, dim, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(num_points, dim, dtype=dtype, generator=generator)
-
-
 def distances(num_points, dim=2, dtype=torch.float64):
-    x = points(num_points, dim, dtype)
+    x = points(num_points, dim, dtype=dtype)
     return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
-
-
-def relative(actual, expected):
-    return float((actual - expected).norm() / expected.norm())
 
 
 @pytest.mark.parametrize("num_points", [1, 2, 600])

@@ -71,6 +71,7 @@ def test_apply_is_the_mean_of_where_points_go(plan):
     torch.testing.assert_close(plan.apply(y[:, 0]), share @ y[:, 0])
     assert torch.equal(plan.apply(y)[EMPTY_ROWS], torch.zeros(2, 2, dtype=y.dtype))
     assert torch.autograd.gradcheck(plan.apply, y)
+    assert torch.autograd.gradgradcheck(lambda y: plan.apply(y).square(), y)
 
 
 def test_perplexity_counts_targets(plan):

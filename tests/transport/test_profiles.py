@@ -1,24 +1,15 @@
 import pytest
-import tiny_graphs
 import torch
 from dense import exact_heat_diffusion
+from tiny_graphs import ring
+from transport.problems import random_graph
 
 from jsem_pyg.transport.profiles import comparable, heat_profiles, overlap_weights
 
 
-def graph(num_nodes=40, p=0.15, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    upper = (torch.rand(num_nodes, num_nodes, generator=generator) < p).triu(1)
-    return (upper | upper.T).nonzero().T
-
-
-def ring(num_nodes):
-    return tiny_graphs.ring(num_nodes)[0]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_permutation_of_nodes_permutes_profiles(dtype):
-    edge_index = graph()
+    edge_index = random_graph(40, 6)
     weight = overlap_weights(edge_index, 40).to(dtype)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
     shuffled = torch.randperm(edge_index.size(1), generator=torch.Generator().manual_seed(2))
@@ -30,7 +21,7 @@ def test_a_permutation_of_nodes_permutes_profiles(dtype):
 
 
 def test_return_probabilities_are_those_of_the_matrix_exponential():
-    edge_index = graph()
+    edge_index = random_graph(40, 6)
     found = heat_profiles(edge_index, 40, torch.ones(edge_index.size(1)).double())
     eye = torch.eye(40, dtype=torch.float64)
     sums = (1.0, 2.5, 4.0, 8.5, 10.0, 16.0, 30.5, 32.0, 38.0, 60.0)
@@ -45,7 +36,7 @@ def test_awkward_graphs_have_finite_profiles_and_no_features_from_rounding(name)
         "no edges": (torch.empty(2, 0, dtype=torch.int64), 4),
         "one node": (torch.empty(2, 0, dtype=torch.int64), 1),
         "isolated": (torch.tensor([[0, 1], [1, 0]]), 5),
-        "ring": (ring(64), 64),
+        "ring": ring(64),
         "complete": ((1 - torch.eye(9)).nonzero().T, 9),
     }[name]
     found = heat_profiles(edge_index, num_nodes)

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 from torch_geometric.data import Data
-from transport.problems import align, masses, permutation, points
+from transport.problems import align, permutation, points
 
 from jsem_pyg.transport import Factor, FeatureCost
 
@@ -16,30 +16,23 @@ NOTHING = torch.zeros(8)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": X / 0}, "'source' to be finite"),
-        ({"target": Y / 0}, "'target' to be finite"),
         ({"target": Y[:0]}, r"'target' to have shape \[N, D\], not empty"),
         ({"target": Factor(Y)}, "costs of one kind .got 'kernel' and 'sqdist'"),
         ({"target": Y.double()}, "one type on one device"),
         ({"target": Data(num_nodes=3)}, "'target' to have edges"),
         ({"p": NOTHING}, "'p' to have mass somewhere"),
         ({"q": torch.tensor([1.5, -0.5, 0, 0, 0, 0])}, "'q' to be non-negative .* of -0.5"),
-        ({"q": masses(8)}, r"'q' to have shape \[6\]"),
-        ({"q": masses(6) / 0}, "'q' to be finite"),
         ({"q": torch.tensor([1.0, 1e-12, 1, 1, 1, 1])}, "'q' to be zero, or at least 1e-09 of its"),
         ({"source": 1e-8 * X, "target": Y}, "'source' to have a largest cost from 1e-12 to 1e.12"),
         ({"source": X, "target": 1e8 * Y}, "'target' to have a largest cost from 1e-12 to 1e.12"),
         ({"epsilon": 1e-15, "absolute": True}, "'epsilon' to be at least"),
         ({"epsilon": 0.0}, "'epsilon' to be positive"),
         ({"alpha": 1.0}, "'alpha' to lie in"),
-        ({"known_pairs": torch.tensor([[0], [6]])}, r"'known_pairs' to hold .* in \[0, 6\)"),
         ({"known_pairs": torch.tensor([0, 1])}, r"'known_pairs' to be \[2, M\]"),
         ({"features": (X, Y)}, r"'features' to be \[8, d\] and \[6, d\]"),
         ({"features": (X, X[:6] / 0)}, "'features' to be finite"),
         ({"starts": ["heat", "warm"]}, "'starts' to be some of 'heat', .* .got 'warm'"),
         ({"starts": align(X, X, starts=["axes"])}, "'starts' to be a plan of 8 x 6 points"),
-        ({"backend": "cuda"}, "'backend' to be"),
-        ({"coarse": 0}, "'coarse' to be a positive integer"),
     ],
 )
 def test_what_is_refused(change, message):
@@ -50,9 +43,7 @@ def test_what_is_refused(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": "digits"}, "'source' to be a Factor, a Data, or a tensor"),
         ({"target": [[0.0]]}, "'target' to be a Factor, a Data, or a tensor"),
-        ({"cost": "heat"}, "'cost' to be called with each side"),
         ({"cost": lambda side: side}, "'cost' to make a Factor .got Tensor"),
         ({"starts": "heat"}, "'starts' to be a Plan, or some of"),
         ({"starts": []}, "'starts' to be a Plan, or some of"),
@@ -86,11 +77,10 @@ def test_it_says_when_it_has_not_converged_and_what_to_change(caplog):
     assert "raise 'max_iter' (1) or 'epsilon' (0.1)." in caplog.text
 
 
-@pytest.mark.parametrize("epsilon", [1e-3])
-def test_cold_plans_still_have_their_rows(epsilon):
+def test_cold_plans_still_have_their_rows():
     """An absolute temperature is reached whatever happens; the plan must stay one."""
     first, second = points(30, 4, 0, torch.float32), points(25, 3, 1, torch.float32)
-    plan = align(first, second, starts=["axes"], epsilon=epsilon, absolute=True)
+    plan = align(first, second, starts=["axes"], epsilon=1e-3, absolute=True)
     rows, columns = plan.marginals()
     torch.testing.assert_close(rows, torch.full((30,), 1 / 30).double(), rtol=1e-3, atol=0)
     assert plan.converged == (float((columns - 1 / 25).abs().sum()) < 1e-2)

@@ -16,7 +16,6 @@ from jsem_pyg.command.folder import MapFolder
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.files.memory import WorkSizes
 from jsem_pyg.training import fit
 
 EPOCHS = 15
@@ -80,7 +79,7 @@ class SelfTraining:
 class Diffusion:
     """From file to file, in many panels; nobody may lose one that was noted."""
 
-    name, files, writes = "diffuse_file", {"y.npy"}, 13
+    name, files, writes = "diffuse_file", {"y.npy"}, 12
 
     def __init__(self, source):
         self.path, self.edges = source / "x.npy", two_clusters(300).edge_index
@@ -88,7 +87,8 @@ class Diffusion:
 
     def run(self, folder):
         module = importlib.import_module("jsem_pyg.partition.files.diffuse_file")
-        module.choose_sizes = lambda limit, flow: WorkSizes(flow.unit, 30)
+        module.choose_width = lambda limit, flow, width: flow.unit
+        module.STRIP = 30 * 150 * 4
         options = {"backend": "torch", "progress": False}
         diffuse_file(self.path, self.edges, folder / "y.npy", 2.0, **options)
         return {"y": torch.from_numpy(np.load(folder / "y.npy"))}
@@ -118,7 +118,7 @@ class Embedding:
         return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
 
     def progress(self, folder):
-        blocks = folder.glob("*.s*")
+        blocks = folder.glob("*.safetensors")
         return sum(len(load_tree(path, f"block of embeddings {path.stem}")) > 0 for path in blocks)
 
 
@@ -144,7 +144,7 @@ class Map:
         record = folder / "map" / "map.safetensors"
         if record.exists():
             MapFolder(record.parent).read()
-            MapFolder(record.parent).read_clusterer()
+            DiffusionClusterer.load(MapFolder(record.parent).clusterer)
         return 0
 
 

@@ -1,7 +1,7 @@
 """Everything else that computes numbers of graphs, hypergraphs and points, against plain loops."""
 
 import torch
-from hypergraph_cases import METHODS, hypergraph_diffusion, random_hypergraph
+from hypergraph_cases import WAYS, hypergraph_diffusion, random_hypergraph
 from hypothesis import given
 from hypothesis import strategies as st
 from trust.draws import SEEDS, generator, lay_out, signals
@@ -27,7 +27,7 @@ def test_hypergraph_diffusion(data):
     weight = weight.to(getattr(torch, data.draw(st.sampled_from(["float32", "float64"]))))
     x = data.draw(signals(num_nodes))
     normalization = data.draw(st.sampled_from(["sym", "rw"]))
-    method = data.draw(st.sampled_from(METHODS))
+    by_kernel = data.draw(st.sampled_from(WAYS))
     backend = data.draw(st.sampled_from(["auto", "torch", "reference"]))
     t = data.draw(st.sampled_from([0.0, 1e-6, 0.7, 5.0, 300.0, 1e4]))
     form = data.draw(st.sampled_from(FORMS))
@@ -36,7 +36,7 @@ def test_hypergraph_diffusion(data):
     time = torch.tensor(t, dtype=torch.float64, requires_grad=True)
     out = hypergraph_diffusion(
         leaf_x, given, leaf_w, time, num_hyperedges=num_hyperedges,
-        normalization=normalization, method=method, backend=backend,
+        normalization=normalization, by_kernel=by_kernel, backend=backend,
     )  # fmt: skip
     exact_x = x.detach().double().requires_grad_()
     exact_w = weight.double().requires_grad_()

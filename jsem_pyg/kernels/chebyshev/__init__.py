@@ -11,14 +11,7 @@ of S, so that of the gradient in the values only the sum over (i, j) and (j, i) 
 """
 
 from .adjoint import AdjointOperator
-from .operator import AutogradOperator, Gradients, Operator, RequiredGradients
+from .operator import Operator
 from .series import SeriesOperator
 
-__all__ = [
-    "AdjointOperator",
-    "AutogradOperator",
-    "Gradients",
-    "Operator",
-    "RequiredGradients",
-    "SeriesOperator",
-]
+__all__ = ["AdjointOperator", "Operator", "SeriesOperator"]

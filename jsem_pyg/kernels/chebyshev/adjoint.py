@@ -23,20 +23,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .operator import Gradients, RequiredGradients
-from .recurrence import project
-from .series import SeriesOperator
+from .series import Gradients, SeriesOperator
 
 
 class AdjointOperator(SeriesOperator):
-    """An operator that computes the gradient of its values: the whole series follows from it.
+    """An operator that computes the gradient of its values: the whole series follows from it."""
 
-    What can be done faster than here, an operator may override: `step`, `step_back`.
-    """
+    def gather(self, x: Tensor) -> Any:
+        """Return what product and gradient need of x [N, M] besides x itself; by default None."""
+        return None
 
     @abstractmethod
-    def product(self, x: Tensor) -> tuple[Tensor, Any]:
-        """Return S x, for x [N, M], and what `add_gradient` may use of the way there, or None."""
+    def product(self, x: Tensor, gathered: Any) -> Tensor:
+        """Return S x, for x [N, M]."""
 
     @abstractmethod
     def add_gradient(
@@ -44,46 +43,19 @@ class AdjointOperator(SeriesOperator):
     ) -> None:
         """Add `scale` times the gradient of <b, S t> in each of the values to `totals`.
 
-        `of_b` and `of_t` are what `product` returned beside S b and S t.
+        `of_b` and `of_t` are what `gather` returned for b and t.
         """
 
     def apply(self, x: Tensor) -> Tensor:
         """Return S x, for x [N, M]."""
-        return self.product(x)[0]
+        return self.product(x, self.gather(x))
 
-    def step(self, term: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
+    def step(
+        self, term: Tensor, gathered: Any, before: Tensor | None, out: Tensor, alpha: float
+    ) -> Tensor:
         """Write alpha S term - before into `out`, which may be the memory of `before`."""
-        _combine(self.product(term)[0], before, out, alpha)
-
-    def step_back(
-        self,
-        b: Tensor,
-        b_after: Tensor,
-        t: Tensor,
-        t_after: Tensor,
-        t_out: Tensor | None,
-        totals: Sequence[Tensor] | None,
-        alpha: float,
-    ) -> None:
-        """Take a step of both recurrences, from k + 1 to k, and return its part of the gradient.
-
-        Args:
-            b: B_(k+1).
-            b_after: B_(k+2), which becomes alpha S B_(k+1) - B_(k+2).
-            t: T_k.
-            t_after: T_(k+1).
-            t_out: T_(k-1) = 2 S T_k - T_(k+1) is written here; None if it is not required.
-            totals: alpha times the gradient of <B_(k+1), S T_k> is added here; None likewise.
-            alpha: 2 - [k = 0].
-        """
-        s_b, of_b = self.product(b)
-        if totals is not None or t_out is not None:
-            s_t, of_t = self.product(t)
-            if totals is not None:
-                self.add_gradient(totals, b, t, of_b, of_t, alpha)
-            if t_out is not None:
-                _combine(s_t, t_after, t_out, 2)
-        _combine(s_b, b_after, b_after, alpha)
+        applied = alpha * self.product(term, gathered)
+        return out.copy_(applied) if before is None else torch.sub(applied, before, out=out)
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """Sum the series; T_k is kept in the place (k - 1) % 2."""
@@ -94,7 +66,9 @@ class AdjointOperator(SeriesOperator):
         for k in range(1, len(rows)):
             target = terms[(k - 1) % 2]
             # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
-            self.step(term, None if k == 1 else before, target, 1 if k == 1 else 2)
+            self.step(
+                term, self.gather(term), None if k == 1 else before, target, 1 if k == 1 else 2
+            )
             before, term = term, target
             out.addcmul_(rows[k], term)
         if len(rows) <= 2:
@@ -102,13 +76,18 @@ class AdjointOperator(SeriesOperator):
         return out, terms if keep else terms.new_empty(0)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        grad: Tensor,
+        needs_values: bool,
+        needs_coefficients: bool,
     ) -> Gradients:
         """Differentiate the series, by its transpose, which is the operator itself."""
         last, num_channels = len(coefficients) - 1, coefficients.size(2)
-        needs_terms = required.values or required.coefficients
-        totals = tuple(torch.zeros_like(each) for each in self.values) if required.values else None
-        grad_c = torch.zeros_like(coefficients) if required.coefficients else None
+        needs_terms = needs_values or needs_coefficients
+        totals = tuple(torch.zeros_like(each) for each in self.values) if needs_values else None
+        grad_c = torch.zeros_like(coefficients) if needs_coefficients else None
         term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)
         b, b_after = grad.new_zeros(2, *grad.shape[1:])
         _add_scales(b, coefficients[last], grad)
@@ -116,18 +95,23 @@ class AdjointOperator(SeriesOperator):
             # b = B_(k+1), b_after = B_(k+2), term = T_(k+1), before = T_k
             if grad_c is not None:
                 grad_c[k + 1] = project(grad, term, num_channels)
+            alpha, of_b = 1 if k == 0 else 2, self.gather(b)
+            of_t = self.gather(before) if needs_terms else None
+            if totals is not None:
+                self.add_gradient(totals, b, before, of_b, of_t, alpha)
             t_out = None
             if needs_terms and k > 0:
                 # What is kept must survive for a second backward pass.
                 t_out = term if k < last - 2 else torch.empty_like(term)
-            self.step_back(b, b_after, before, term, t_out, totals, 1 if k == 0 else 2)
+                self.step(before, of_t, term, t_out, 2)
+            self.step(b, of_b, b_after, b_after, alpha)
             b, b_after = b_after, b
             _add_scales(b, coefficients[k], grad)
             if t_out is not None:
                 term, before = before, t_out
         if grad_c is not None:
             grad_c[0] = project(grad, before if last else term, num_channels)
-        return Gradients(b, totals, grad_c)
+        return b, totals, grad_c
 
 
 def _add_scales(b: Tensor, coefficient: Tensor, grad: Tensor) -> None:
@@ -136,9 +120,8 @@ def _add_scales(b: Tensor, coefficient: Tensor, grad: Tensor) -> None:
         b.addcmul_(weight, grad_of_scale)
 
 
-def _combine(applied: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
-    """Write alpha applied - before into `out`."""
-    if before is None:
-        torch.mul(applied, alpha, out=out)
-    else:
-        torch.sub(alpha * applied, before, out=out)
+def project(grad: Tensor, term: Tensor, num_channels: int) -> Tensor:
+    """Compute <G, T_k> [S, C]: summed over the rows, and over the columns where C is 1."""
+    if num_channels == 1:
+        return torch.linalg.vecdot(grad, term.unsqueeze(0)).sum(1, keepdim=True)
+    return (grad * term).sum(1)

@@ -27,11 +27,9 @@ from torch import Tensor
 
 from ..csr import CSR
 from ..ordering import choose_for_series
-from .backward import backward
-from .forward import forward
-from .operator import Gradients, RequiredGradients
+from .passes import backward, forward
 from .pattern import ordered_pattern
-from .series import SeriesOperator
+from .series import Gradients, SeriesOperator
 from .simd import CACHE_LINE
 from .thread_pool import Stage, TilePool
 from .tiles import num_lanes, pack, scratch, unpack
@@ -75,11 +73,17 @@ class SparseOperator(SeriesOperator):
         return torch.from_numpy(out), torch.from_numpy(last)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        grad: Tensor,
+        needs_values: bool,
+        needs_coefficients: bool,
     ) -> Gradients:
         """Differentiate the series; see :class:`.SeriesOperator`."""
         problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, True)
-        return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), required)
+        needs = needs_values, needs_coefficients
+        return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), *needs)
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
@@ -148,14 +152,16 @@ class _Problem:
 
         self.pool.run(allocate, stages)
 
-    def differentiate(self, kept: Array, grad: Array, required: RequiredGradients) -> Gradients:
+    def differentiate(
+        self, kept: Array, grad: Array, needs_values: bool, needs_coefficients: bool
+    ) -> Gradients:
         """Return the gradients of x and, where needed, of the values and of the coefficients."""
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
         parts = 1 if self.pool.together else self.pool.num_threads
         edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
-        projection = self._coefficient_gradients(required.coefficients)
-        needs_terms = required.values or required.coefficients
+        projection = self._coefficient_gradients(needs_coefficients)
+        needs_terms = needs_values or needs_coefficients
         grad_x = np.empty(grad.shape[1:], self.dtype)
 
         def allocate() -> tuple[Array, ...]:
@@ -179,10 +185,10 @@ class _Problem:
             yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
 
         self.pool.run(allocate, stages)
-        return Gradients(
+        return (
             torch.from_numpy(grad_x),
-            (self._to_slots(edges),) if required.values else None,
-            self._join(projection) if required.coefficients else None,
+            (self._to_slots(edges),) if needs_values else None,
+            self._join(projection) if needs_coefficients else None,
         )
 
     def _steps(self) -> list[tuple[int, int]]:

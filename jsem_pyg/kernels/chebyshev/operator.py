@@ -10,26 +10,9 @@ There are three kinds. An operator of your own only has to be of the first kind:
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
+import torch
 from torch import Tensor
-
-from .recurrence import chebyshev_recurrence
-
-
-class RequiredGradients(NamedTuple):
-    """The gradients that a backward pass has to compute, beside that of x."""
-
-    values: bool
-    coefficients: bool
-
-
-class Gradients(NamedTuple):
-    """The results of a backward pass; None where a gradient was not required."""
-
-    x: Tensor  # [N, M]
-    values: tuple[Tensor, ...] | None  # like the operator's values
-    coefficients: Tensor | None  # [K + 1, S, C]
 
 
 class Operator(ABC):
@@ -60,19 +43,15 @@ class Operator(ABC):
 
     def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
         """Sum c_k T_k(S) x over k: [N, M] -> [S, N, M], see :mod:`jsem_pyg.kernels.chebyshev`."""
-        return chebyshev_recurrence(self.apply, x, coefficients)
+        rows = coefficients.unsqueeze(2)  # [K + 1, S, 1, C], to multiply rows
+        before, term = x, x
+        out = rows[0] * x
+        for k in range(1, len(rows)):  # T_0 = x, T_1 = S x, T_k = 2 S T_(k-1) - T_(k-2)
+            applied = self.apply(term)
+            before, term = term, applied if k == 1 else 2 * applied - before
+            out = torch.addcmul(out, rows[k], term)
+        return out
 
     def _agree_on_terms(self, count: int) -> int:
         """Return the largest number of terms over all processes that hold rows of S."""
         return count
-
-
-class AutogradOperator(Operator):
-    """Another operator, whose S is applied by torch: differentiated by autograd, to any order."""
-
-    def __init__(self, operator: Operator) -> None:
-        self.num_nodes, self.operator = operator.num_nodes, operator
-
-    def apply(self, x: Tensor) -> Tensor:
-        """Return S x by the given operator."""
-        return self.operator.apply(x)

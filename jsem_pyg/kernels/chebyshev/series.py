@@ -9,7 +9,10 @@ from torch import Tensor
 
 from ..._precision import full_precision
 from ..torch_func import is_transformed
-from .operator import Gradients, Operator, RequiredGradients
+from .operator import Operator
+
+# The gradients of x [N, M], of values like the operator's, and of coefficients; None: not needed.
+Gradients = tuple[Tensor, tuple[Tensor, ...] | None, Tensor | None]
 
 
 class SeriesOperator(Operator):
@@ -30,7 +33,12 @@ class SeriesOperator(Operator):
 
     @abstractmethod
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        grad: Tensor,
+        needs_values: bool,
+        needs_coefficients: bool,
     ) -> Gradients:
         """Return the gradients for `grad`, that of the series; `kept` stays as it is."""
 
@@ -105,13 +113,9 @@ class _Series(torch.autograd.Function):
             return (None,) * (5 + len(values))
         if is_transformed():  # by `is_grads_batched`
             refuse_transform("'vmap'")
-        required = RequiredGradients(any(ctx.needs_input_grad[5:]), ctx.needs_input_grad[4])
-        return (
-            None,
-            None,
-            None,
-            *_Adjoint.apply(ctx.operator, required, kept, coefficients, grad, *values),
-        )
+        needs = any(ctx.needs_input_grad[5:]), ctx.needs_input_grad[4]
+        found = _Adjoint.apply(ctx.operator, needs, kept, coefficients, grad, *values)
+        return None, None, None, *found
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> NoReturn:
@@ -119,13 +123,13 @@ class _Series(torch.autograd.Function):
 
 
 class _Adjoint(torch.autograd.Function):
-    """(operator, required, kept, coefficients, grad, *values) -> the gradients of all but kept."""
+    """(operator, needs, kept, coefficients, grad, *values) -> the gradients of all but kept."""
 
     @staticmethod
     def forward(
         ctx: Any,
         operator: SeriesOperator,
-        required: RequiredGradients,
+        needs: tuple[bool, bool],
         kept: Tensor,
         coefficients: Tensor,
         grad: Tensor,
@@ -133,8 +137,10 @@ class _Adjoint(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         # A backward pass may be called under an autocast that the forward pass was not.
         with full_precision(grad.device):
-            found = operator.with_values(values).differentiate(kept, coefficients, grad, required)
-        return found.x, found.coefficients, *(found.values or (None,) * len(values))
+            of_x, of_values, of_coefficients = operator.with_values(values).differentiate(
+                kept, coefficients, grad, *needs
+            )
+        return of_x, of_coefficients, *(of_values or (None,) * len(values))
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> NoReturn:

@@ -4,7 +4,6 @@ Extra memory, forward and backward: a few copies of X, whatever K; never [N, N],
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,40 +19,22 @@ class SparseOperator(AdjointOperator):
         self.num_nodes = csr.num_rows
         self.csr, self.values = csr, (value,)
 
-    def product(self, x: Tensor) -> tuple[Tensor, None]:
-        """Apply S: one product."""
-        out = torch.empty_like(x)
-        self.step(x, None, out, 1)
-        return out, None
+    def product(self, x: Tensor, gathered: None) -> Tensor:
+        """Apply S."""
+        return self.step(x, None, None, torch.empty_like(x), 1)
 
-    def step(self, term: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
-        """Take a step: product and subtraction in one, in place; see :class:`.AdjointOperator`."""
+    def step(
+        self, term: Tensor, gathered: None, before: Tensor | None, out: Tensor, alpha: float
+    ) -> Tensor:
+        """Multiply and subtract in one call, in place; see :class:`.AdjointOperator`."""
         s = csr_matrix(self.csr, self.values[0], self.num_nodes)
         # With an `out`, autocast leaves the types alone: there are no CSR products in bfloat16.
         if before is None:
-            torch.addmm(term, s, term, beta=0, alpha=alpha, out=out)
-        else:
-            torch.addmm(before, s, term, beta=-1, alpha=alpha, out=out)
-
-    def step_back(
-        self,
-        b: Tensor,
-        b_after: Tensor,
-        t: Tensor,
-        t_after: Tensor,
-        t_out: Tensor | None,
-        totals: Sequence[Tensor] | None,
-        alpha: float,
-    ) -> None:
-        """See :class:`.AdjointOperator`."""
-        if totals is not None:
-            self.add_gradient(totals, b, t, None, None, alpha)
-        self.step(b, b_after, b_after, alpha)
-        if t_out is not None:
-            self.step(t, t_after, t_out, 2)
+            return torch.addmm(term, s, term, beta=0, alpha=alpha, out=out)
+        return torch.addmm(before, s, term, beta=-1, alpha=alpha, out=out)
 
     def add_gradient(
-        self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: Any, of_t: Any, scale: float
+        self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: None, of_t: None, scale: float
     ) -> None:
         """Compute <b[i], t[j]> on the slots alone."""
         total = csr_matrix(self.csr, totals[0], self.num_nodes)  # on the memory of `totals`

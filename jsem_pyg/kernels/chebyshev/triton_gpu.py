@@ -22,9 +22,8 @@ from ..csr import CSR
 from ..fused import SWITCHES
 from ..ordering import ROWS, Ordering, choose_for_series
 from ..replay import replayed
-from .operator import Gradients, RequiredGradients
-from .recurrence import project
-from .series import SeriesOperator
+from .adjoint import project
+from .series import Gradients, SeriesOperator
 from .triton_steps import begin_back_kernel, step_back_kernel, step_kernel
 from .triton_windows import reused_windows, window_step_back_kernel, window_step_kernel
 
@@ -56,12 +55,18 @@ class SparseOperator(SeriesOperator):
         return out, terms
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        grad: Tensor,
+        needs_values: bool,
+        needs_coefficients: bool,
     ) -> Gradients:
         """Differentiate; see :class:`.SeriesOperator`. It always goes through the terms, too."""
         given = self.values[0], kept, coefficients, grad
-        of_x, of_values, of_coefficients = replayed(_differentiate, self.csr, given, required)
-        return Gradients(of_x, None if of_values is None else (of_values,), of_coefficients)
+        needs = needs_values, needs_coefficients
+        of_x, of_values, of_coefficients = replayed(_differentiate, self.csr, given, *needs)
+        return of_x, None if of_values is None else (of_values,), of_coefficients
 
 
 def _evaluate(
@@ -92,11 +97,12 @@ def _differentiate(
     kept: Tensor,
     coefficients: Tensor,
     grad: Tensor,
-    required: RequiredGradients,
+    needs_values: bool,
+    needs_coefficients: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     grad, last = grad.contiguous(), coefficients.size(0) - 1
     call = _Call(csr, values, grad, coefficients, trains=True)
-    slopes = _Slopes(call, grad, last) if required.coefficients else None
+    slopes = _Slopes(call, grad, last) if needs_coefficients else None
     (b, b_next), spare = torch.empty_like(kept), list(torch.empty_like(kept))
     grad_values = call.coefficients.new_empty(call.grid[1], values.numel())
     term, before = kept[(last - 1) % 2], kept[last % 2]
@@ -120,7 +126,7 @@ def _differentiate(
         if slopes is not None:
             slopes.add_up(k, term)
     of_values = grad_values[0] if len(grad_values) == 1 else grad_values.sum(0)
-    return b, of_values if required.values else None, None if slopes is None else slopes.out
+    return b, of_values if needs_values else None, None if slopes is None else slopes.out
 
 
 class _Slopes:

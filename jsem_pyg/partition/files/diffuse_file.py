@@ -1,12 +1,8 @@
 """Heat diffusion of an array that does not fit into memory: from a file to a file."""
 
-import errno
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import torch
 from numpy.lib import format as npy
@@ -17,12 +13,10 @@ from ..._files import as_path, check_writable, sole_writer, write_whole
 from ..._progress import progress_bar
 from ...diffusion.options import HeatOptions
 from .flow import ColumnFlow, column_flow
-from .memory import choose_sizes, in_words, parse_memory
-from .panels import Panels, folder_of
-from .pipeline import diffuse_panels
+from .memory import STRIP, choose_width, parse_memory
+from .panels import Panels
+from .pipeline import diffuse_panels, read_ahead
 from .source import Source
-
-T = TypeVar("T")
 
 
 def diffuse_file(
@@ -52,7 +46,8 @@ def diffuse_file(
 
     The target is complete or not there. Finished panels are kept in a folder beside it, `target` +
     ".partial": a run that was killed, or whose disk was full, goes on from there when it is called
-    again with the same arguments (`memory`, `device` and `progress` may change).
+    again with the same arguments (`memory`, `device` and `progress` may change). The width of its
+    panels stays; a `memory` too small for them is refused.
 
     Args:
         source: x [N, D]: the path of a `.npy` file, or an array with `shape`, `dtype` and slices,
@@ -78,8 +73,8 @@ def diffuse_file(
             :class:`~jsem_pyg.graph.GraphStructure` is passed, and memory of other threads.
         device: where panels are diffused, such as "cuda"; the operator and two panels have to fit
             there. A panel is copied there, and the one before it back, while another is diffused.
-        resume: go on with what a run of the same arguments has left; False begins anew. A changed
-            source is refused: a file by size and time, any other array by a hash of all numbers.
+        resume: go on with what a run of the same arguments has left; False begins anew. A file
+            of another size or time is refused; arrays without a file always begin anew.
         progress: show bars with the time left, if there is a terminal to show them in.
 
     Returns:
@@ -110,37 +105,36 @@ def diffuse_file(
     check_bool("resume", resume)
     check_bool("progress", progress)
     options = HeatOptions(degree, tol, normalization, backend)
-    path = _target_path(target)
     array = Source(source)
-    _check_apart(array, path)
+    path = _check_target(target, array)
     check_writable("target", path)
     flow, settings = column_flow(
         array, edge_index, t, edge_weight, conductance, options, torch.device(device)
     )
-    sizes = choose_sizes(limit, flow)
-    panels = Panels(folder_of(path), array.shape, flow.scales, flow.unit, array.dtype)
-    with sole_writer("target", panels.folder):
-        panels.begin(settings, resume)
-        _check_room(panels, path)
-        if not panels.is_gathered:
-            _gather(array, panels, sizes.strip, progress)
-        _diffuse(flow, panels, sizes.width, progress)
-        write_whole(path, lambda file: _write_rows(file, flow, panels, sizes.strip, progress))
+    folder = path.with_name(path.name + ".partial")
+    panels = Panels(folder, array.shape, flow.scales, array.dtype)
+    with sole_writer("target", folder):
+        width = panels.begin(settings, resume and array.path is not None)
+        panels.width = choose_width(limit, flow, width)
+        if width is None:
+            _gather(array, panels, progress)
+            panels.note_gathered(settings)
+        _diffuse(flow, panels, progress)
+        write_whole(path, lambda file: _write_rows(file, flow, panels, progress))
         panels.remove()
     return path
 
 
-def _gather(source: Source, panels: Panels, strip: int, progress: bool) -> None:
+def _gather(source: Source, panels: Panels, progress: bool) -> None:
     """Sort the rows of the source into panels of columns."""
     with progress_bar("reading", panels.num_rows, progress) as advance:
-        for rows, values in read_ahead(_pieces(panels.num_rows, strip), source.read):
+        for rows, values in read_ahead(_strips(panels, panels.num_rows), source.read):
             panels.append_rows(values)
             advance(rows.stop - rows.start)
     source.check_unchanged()
-    panels.note_gathered()
 
 
-def _diffuse(flow: ColumnFlow, panels: Panels, width: int, progress: bool) -> None:
+def _diffuse(flow: ColumnFlow, panels: Panels, progress: bool) -> None:
     """Diffuse what is not diffused yet, panel by panel."""
 
     def read(columns: slice) -> Tensor:
@@ -148,7 +142,7 @@ def _diffuse(flow: ColumnFlow, panels: Panels, width: int, progress: bool) -> No
         panels.read(columns, values.numpy())
         return values
 
-    left = panels.left(width)
+    left = panels.left()
     done = flow.channels - sum(columns.stop - columns.start for columns in left)
     with progress_bar("diffusing", flow.channels, progress, done=done) as advance:
         for columns, values in diffuse_panels(flow, read_ahead(left, read)):
@@ -156,66 +150,32 @@ def _diffuse(flow: ColumnFlow, panels: Panels, width: int, progress: bool) -> No
             advance(columns.stop - columns.start)
 
 
-def _write_rows(
-    file: BinaryIO, flow: ColumnFlow, panels: Panels, strip: int, progress: bool
-) -> None:
+def _write_rows(file: BinaryIO, flow: ColumnFlow, panels: Panels, progress: bool) -> None:
     """Put the diffused panels together to rows, in a `.npy` file."""
     shape = (flow.scales,) * flow.has_scales + (panels.num_rows, panels.channels)
     descr = npy.dtype_to_descr(panels.dtype)
     npy.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
     num_rows = flow.scales * panels.num_rows
     with progress_bar("writing", num_rows, progress) as advance:
-        for rows, values in read_ahead(_pieces(num_rows, strip), panels.read_rows):
+        for rows, values in read_ahead(_strips(panels, num_rows), panels.read_rows):
             file.write(values.data)
             advance(rows.stop - rows.start)
 
 
-def _pieces(total: int, size: int) -> list[slice]:
-    return [slice(begin, min(begin + size, total)) for begin in range(0, total, size)]
+def _strips(panels: Panels, num_rows: int) -> list[slice]:
+    """Cut rows of all channels into strips."""
+    size = max(1, STRIP // max(1, panels.channels * panels.dtype.itemsize))
+    return [slice(begin, min(begin + size, num_rows)) for begin in range(0, num_rows, size)]
 
 
-def read_ahead(pieces: Sequence[slice], read: Callable[[slice], T]) -> Iterator[tuple[slice, T]]:
-    """Yield every piece and what was read of it; the next one is read meanwhile, in a thread.
-
-    Example:
-        >>> [found for _, found in read_ahead([slice(0, 2), slice(2, 3)], "abc".__getitem__)]
-        ['ab', 'c']
-    """
-    with ThreadPoolExecutor(1) as reader:
-        coming = [reader.submit(read, piece) for piece in pieces[:1]]
-        for at, piece in enumerate(pieces):
-            found = coming.pop().result()
-            coming += [reader.submit(read, following) for following in pieces[at + 1 : at + 2]]
-            yield piece, found
-
-
-def _check_room(panels: Panels, target: Path) -> None:
-    """Raise an OSError unless the disk has room for what is still to be written."""
-    of_source = panels.num_rows * panels.channels * panels.dtype.itemsize
-    of_result = panels.scales * of_source
-    there = sum(path.stat().st_size for path in panels.folder.iterdir())
-    missing = of_result + max(of_result, of_source) - there
-    free = shutil.disk_usage(panels.folder).free
-    if missing > free:
-        raise OSError(
-            errno.ENOSPC,
-            f"Expected 'target' to be on a disk with {in_words(missing)} free (got "
-            f"{in_words(free)} beside '{target}')",
-        )
-
-
-def _target_path(target: Any) -> Path:
-    """Check the path of the target."""
+def _check_target(target: Any, source: Source) -> Path:
+    """Return the path of the target, another `.npy` file than the source."""
     path = as_path("target", target)
     if path.suffix != ".npy":
         raise ValueError(f"Expected 'target' to be the path of a .npy file (got '{path}').")
-    return path
-
-
-def _check_apart(source: Source, target: Path) -> None:
-    """Raise a ValueError if source and target are the same file."""
-    path = source.path
-    if path is not None and path.exists() and target.exists() and os.path.samefile(path, target):
+    same = source.path is not None and path.exists() and os.path.samefile(source.path, path)
+    if same:
         raise ValueError(
-            f"Expected 'target' to be another file than 'source' (got '{target}' for both)."
+            f"Expected 'target' to be another file than 'source' (got '{path}' for both)."
         )
+    return path

@@ -19,7 +19,6 @@ from ...operators import HeatOperator
 from .source import Source
 
 _READER = GraphReader(size=0)  # it remembers nothing
-_SHORT = 3  # terms
 _OPTIONS = ("degree", "tol", "normalization", "backend")
 _CACHE_LINE = 64  # bytes: kernels work on as many columns at least
 
@@ -55,20 +54,18 @@ class ColumnFlow(NamedTuple):
         shape = self.num_nodes, columns.stop - columns.start
         return torch.empty(shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
 
+    @torch.no_grad()
     def diffuse(self, columns: slice, x: Tensor) -> Tensor:
         """Diffuse some columns [N, C], on the device -> [S N, C]."""
         is_shared = self.coefficients.size(-1) == 1
         coefficients = self.coefficients if is_shared else self.coefficients[..., columns]
-        return self._sum(x, coefficients)
+        return sum_series(x, self.operator, coefficients).reshape(-1, x.size(1))
 
     def warm_up(self) -> None:
-        """Diffuse a few columns by a few terms, so that all that is prepared once is prepared."""
+        """Diffuse a few columns by three terms, so that all that is prepared once is prepared."""
         x = torch.zeros(self.num_nodes, self.unit, dtype=self.dtype, device=self.device)
-        self._sum(x, self.coefficients[:_SHORT, :, : self.unit])
-
-    def _sum(self, x: Tensor, coefficients: Tensor) -> Tensor:
-        with torch.no_grad():
-            return sum_series(x, self.operator, coefficients).reshape(-1, x.size(1))
+        short = self._replace(coefficients=self.coefficients[:3])
+        short.diffuse(slice(0, self.unit), x)
 
 
 def column_flow(
@@ -104,7 +101,7 @@ def column_flow(
         coefficients = series_coefficients(operator, times, options, dtype).to(device)
     has_scales = not is_single(t)
     settings |= {
-        "source": source.fingerprint(),
+        "source": f"{source.dtype} {list(source.shape)}, {source.stamp}",
         "t": f"{times.value.tolist()}{'' if has_scales else ' without an axis'}",
         **{name: repr(getattr(options, name)) for name in _OPTIONS},
     }

@@ -1,54 +1,48 @@
-"""The memory that a process may hold, and how many columns are worked on at once in it."""
+"""The memory that a process may hold, and how many columns are diffused at once in it."""
 
 import re
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from .flow import ColumnFlow
-from .source import BLOCK
+
+STRIP = 16 << 20  # bytes of the rows that are copied at once, before and after
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?|[KMGT]I)B\s*", re.IGNORECASE)
 
-# Memory that is left free, as a share of the limit and in blocks that are copied: allocators take
-# more than is asked for.
-_SLACK, _BLOCKS = 0.02, 3
-_LARGEST_STRIP = 16 * BLOCK
+# Memory that is left free, as a share of the limit: allocators take more than is asked for.
+_SLACK = 0.02
+_STRIPS = 4  # one, its part for a panel, and the next, read and mapped
 
 
-class WorkSizes(NamedTuple):
-    """How much is worked on at once."""
-
-    width: int  # columns that are diffused, in whole units
-    strip: int  # rows of all channels, in the copies before and after
-
-
-def choose_sizes(limit: int, flow: ColumnFlow) -> WorkSizes:
-    """Choose how many columns fit, beside what the process holds by now.
+def choose_width(limit: int, flow: ColumnFlow, width: int | None = None) -> int:
+    """Choose how many columns a panel has, beside what the process holds by now.
 
     Args:
         limit: the most bytes that the process may hold.
         flow: what diffuses columns.
+        width: of the panels of a run that goes on; None: as many as fit.
 
     Raises:
-        ValueError: if the limit does not even allow a unit; the message has the least limit.
+        ValueError: if the limit does not allow `width`, or the fewest columns; the message has the
+            least limit.
     """
     if not flow.num_nodes or not flow.channels:
-        return WorkSizes(1, 1)
+        return 1
     flow.warm_up()  # compilers take memory as well
-    held, unit = resident_memory(), flow.unit
-    reserve = _BLOCKS * BLOCK
-    free = limit * (1 - _SLACK) - held - reserve
+    held, unit = resident_memory(), width or flow.unit
+    free = limit * (1 - _SLACK) - held
     one = needed(flow, unit)
     if one > free:
-        least = 1.01 * (held + one + reserve) / (1 - _SLACK)
+        least = 1.01 * (held + one) / (1 - _SLACK)
         raise ValueError(
             f"Expected 'memory' to be at least {in_words(least)} for {flow.num_nodes} nodes (got "
             f"{in_words(limit)}): {in_words(held)} are held already, by libraries, the graph and "
-            f"all else in this process, and {unit} columns, the fewest, take {in_words(one)}."
+            f"all else in this process, and a panel of {unit} columns takes {in_words(one)}."
         )
     on_device = device_memory(flow.device)
     if one > on_device:
@@ -56,14 +50,15 @@ def choose_sizes(limit: int, flow: ColumnFlow) -> WorkSizes:
             f"Expected 'device' to have {in_words(one)} free, for {unit} columns of "
             f"{flow.num_nodes} nodes (got {in_words(on_device)} on '{flow.device}')."
         )
+    if width is not None:
+        return width
     widths = range(unit, flow.channels + unit, unit)
-    width = max(each for each in widths if needed(flow, each) <= min(free, on_device))
-    strip = int(min(_LARGEST_STRIP, free / 8)) // (flow.channels * flow.dtype.itemsize)
-    return WorkSizes(min(width, flow.channels), max(1, strip))
+    widest = max(each for each in widths if needed(flow, each) <= min(free, on_device))
+    return min(widest, flow.channels)
 
 
 def needed(flow: ColumnFlow, width: int) -> int:
-    """Count the bytes that diffusing `width` columns takes.
+    """Count the bytes that a panel of `width` columns takes.
 
     They are the columns, a copy in the type that is computed in, the next columns, and two copies
     of the result; and, for the columns that are worked on, two terms and the result. On a GPU two
@@ -75,7 +70,7 @@ def needed(flow: ColumnFlow, width: int) -> int:
         columns = (3 + 2 * flow.scales) * width + (2 + flow.scales) * working
     else:
         columns = 2 * (3 + 2 * flow.scales) * width
-    return columns * flow.num_nodes * flow.itemsize
+    return columns * flow.num_nodes * flow.itemsize + _STRIPS * STRIP
 
 
 def resident_memory() -> int:

@@ -1,14 +1,15 @@
-"""Panels on their way through a GPU: one is diffused while others are copied, there and back.
+"""Pieces of an array that are read, diffused and written while others are on their way.
 
-A panel has a stream to itself, of two in turn: it is copied to the GPU, diffused and copied back in
-that order. Panels are diffused one after the other. So the copies of one fall into the time in
-which the other is diffused, and the host reads and writes files meanwhile.
+On a GPU, a panel has a stream to itself, of two in turn: it is copied to the GPU, diffused and
+copied back in that order. Panels are diffused one after the other. So the copies of one fall into
+the time in which the other is diffused, and the host reads and writes files meanwhile.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 from torch import Tensor, cuda
@@ -17,8 +18,24 @@ from ...kernels.host_copy import HostCopy
 from .flow import ColumnFlow
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 _IN_FLIGHT = 2
+
+
+def read_ahead(pieces: Sequence[slice], read: Callable[[slice], T]) -> Iterator[tuple[slice, T]]:
+    """Yield every piece and what was read of it; the next one is read meanwhile, in a thread.
+
+    Example:
+        >>> [found for _, found in read_ahead([slice(0, 2), slice(2, 3)], "abc".__getitem__)]
+        ['ab', 'c']
+    """
+    with ThreadPoolExecutor(1) as reader:
+        coming = [reader.submit(read, piece) for piece in pieces[:1]]
+        for at, piece in enumerate(pieces):
+            found = coming.pop().result()
+            coming += [reader.submit(read, following) for following in pieces[at + 1 : at + 2]]
+            yield piece, found
 
 
 def diffuse_panels(

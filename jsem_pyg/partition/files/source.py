@@ -1,6 +1,5 @@
-"""The array that is diffused: in a `.npy` file, or or behind slices."""
+"""The array that is diffused: in a `.npy` file, or behind slices."""
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from ..._files import as_path
 from ..._mapped_pages import MappedPages
 
 Array = NDArray[Any]
-
-BLOCK = 4 << 20  # bytes: the most that is read from a mapped file at once
 
 _FLOATS = ("float16", "float32", "float64")
 
@@ -51,7 +48,7 @@ class Source:
         name = self._pages.filename
         #: the file behind it, if it is known and still there
         self.path = Path(name) if name is not None and os.path.exists(name) else None
-        self._opened = self._stamp()
+        self.stamp = self._stamp()  #: another one once the file has changed
 
     def read(self, rows: slice) -> Array:
         """Read some rows, checked, into a new array in C's order.
@@ -59,35 +56,18 @@ class Source:
         Raises:
             ValueError: if a number is NaN, infinite or nearly so, or the file has changed.
         """
-        values = np.empty((rows.stop - rows.start, self.shape[1]), self.dtype)
-        row = max(1, self.shape[1] * self.dtype.itemsize)
-        chunk = (getattr(self._array, "chunks", None) or (1,))[0]
-        step = max(1, BLOCK // row // chunk) * chunk  # whole chunks, if the array has chunks
-        for begin in range(rows.start, rows.stop, step):
-            self.check_unchanged()  # what a shorter file lacks cannot be read
-            part = slice(begin, min(begin + step, rows.stop))
-            values[begin - rows.start : part.stop - rows.start] = self._array[part]
-            self._pages.let_go()
+        self.check_unchanged()  # what a shorter file lacks cannot be read
+        values = np.array(self._array[rows], self.dtype, order="C")
+        self._pages.let_go()
         _check_values(values, rows.start)
         return values
 
-    def fingerprint(self) -> str:
-        """Return a text that is another one for other arrays, and once this array has changed."""
-        seen = f"{self.dtype} {list(self.shape)}, "
-        if self.path is not None:
-            return seen + self._opened
-        running = hashlib.blake2b(digest_size=8)
-        step = max(1, BLOCK // max(1, self.shape[1] * self.dtype.itemsize))
-        for begin in range(0, self.shape[0], step):
-            running.update(self.read(slice(begin, min(begin + step, self.shape[0]))).data)
-        return f"{seen}numbers with the hash {running.hexdigest()}"
-
     def check_unchanged(self) -> None:
         """Raise a ValueError unless the file is what it was when it was opened."""
-        if (now := self._stamp()) != self._opened:
+        if (now := self._stamp()) != self.stamp:
             raise ValueError(
                 f"Expected 'source' to stay as it is until it is diffused (got {now}; it "
-                f"was {self._opened}). To fix this, diffuse it anew, with resume=False."
+                f"was {self.stamp}). To fix this, diffuse it anew, with resume=False."
             )
 
     def _stamp(self) -> str:

@@ -1,6 +1,6 @@
 """Gradients of parameters of which every process has a copy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -
             or a time. Weights and features of edges are no copies where processes share the rows
             of a graph: their gradients are complete there, and are not passed. Where each process
             diffuses some columns of x on the whole graph, they are copies, and are passed as well.
-            One that has a gradient in some processes only gets zero for it in the others.
+            One without a gradient counts as zero.
         group: Processes of `torch.distributed`; None: all.
 
     Raises:
@@ -38,20 +38,7 @@ def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -
         tensor(2.)
     """
     ranks = Ranks(group)
-    if isinstance(parameters, str | Mapping) or not isinstance(parameters, Tensor | Iterable):
-        raise TypeError(
-            f"Expected 'parameters' to be tensors (got {type(parameters).__name__}). To fix this, "
-            "pass model.parameters()."
-        )
-    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    for each in given:
+    for each in [parameters] if isinstance(parameters, Tensor) else parameters:
         check_tensor("parameters", each)
-    for each in given:
-        if not each.requires_grad:
-            continue
-        own = each.new_zeros(each.shape) if each.grad is None else each.grad
-        # Beside the gradient, how many processes have one.
-        flat = torch.cat([own.new_tensor([each.grad is not None]), own.flatten()])
-        count, *total = ranks.total(flat).split([1, each.numel()])
-        if count:
-            each.grad = total[0].reshape(each.shape).clone()
+        if each.requires_grad:
+            each.grad = ranks.total(torch.zeros_like(each) if each.grad is None else each.grad)

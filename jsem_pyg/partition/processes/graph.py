@@ -11,7 +11,7 @@ from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
-from .matrix import HaloOperator, HaloPattern
+from .matrix import HaloOperator
 from .ranks import Ranks
 from .routes import Mirror, Routes, sum_over_ranks
 from .rows import RowRecord
@@ -82,11 +82,10 @@ class DistributedGraph(GraphRows):
         key, self._slot = torch.unique(record.row * size + col, return_inverse=True)
         row, col = key // size, key % size
         count = torch.bincount(row, minlength=n)
-        csr = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, row)
+        self.csr = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, row)
         place = torch.cat([torch.arange(low, low + n, device=col.device), outside])[col]
         self.row, self.col, self.device = row, col, col.device
         self.halo = Routes.to_places(self.ranks, begin, outside)
-        self.pattern = HaloPattern(csr, self.halo)
         self._mirror = Mirror(self.ranks, row, place, begin)
         # Both ends are here: each such slot, and the one of the other direction.
         self._inner = (col < n).nonzero()[:, 0]
@@ -154,7 +153,7 @@ class DistributedGraph(GraphRows):
         """See :class:`~jsem_pyg.graph.rows.GraphRows`; there are CSR products of torch alone."""
         check_choice("backend", backend, ("auto", "torch"))
         CHEBYSHEV.choose("torch", off_diagonal.device)
-        return HaloOperator(self.pattern, off_diagonal, diagonal)
+        return HaloOperator(self.csr, self.halo, off_diagonal, diagonal)
 
     def __repr__(self) -> str:
         return (

@@ -1,16 +1,26 @@
-"""The Gromov-Wasserstein objective at its optimum, as a function of costs and masses."""
+"""The Gromov-Wasserstein objective at its optimum, as a function of costs.
 
+By the envelope theorem (Danskin), the derivative of a minimum is the derivative of the objective at
+the minimiser held fixed.
+"""
+
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..._precision import without_autocast
 from ...kernels.torch_func import outside_inference
+from ..costs.first_order import refuse_second_derivative
 from ..plan.plan import Plan
+from ..plan.scores import FactoredScores, average
+from ..problem.objective import fused_cost, known_pull
 from ..problem.options import SolverOptions
-from ..solver.task import read_task
-from .envelope import value_at
+from ..solver.task import Task, read_task
 
 
 @outside_inference()
@@ -46,13 +56,12 @@ def gw_distance(
     includes the entropy; :attr:`.Plan.cost`, without entropy, tends to zero with epsilon.
 
     Gradients are exact, by the envelope theorem, up to the solver's tolerance: in the coordinates
-    of both sides, and so in whatever a cost makes them of, such as edge weights; in `features`; and
-    in `p` and `q`. They belong to a problem at the temperature of the plan, a number in the unit
-    of squared costs: that a relative `epsilon` changes with the data is not seen. Where
-    a function is wanted whose values differ as the gradients say, fix `epsilon` with `absolute`,
-    and begin at the last plan, so that it stays in one optimum. The gradient in `p` is
-    taken after masses are divided by their sum, which have to be positive then. Second derivatives,
-    in which the plan moves as well, are refused, and so are forward mode and `torch.func`.
+    of both sides, and so in whatever a cost makes them of, such as edge weights; and in `features`.
+    They belong to a problem at the temperature of the plan, a number in the unit of squared costs:
+    that a relative `epsilon` changes with the data is not seen. If a function is wanted whose
+    values differ as the gradients say, fix `epsilon` with `absolute`, and begin at the last plan,
+    so that it stays in one optimum. Gradients in masses, second derivatives, in which the plan
+    moves as well, forward mode and `torch.func` are refused.
 
     Args:
         source: see :func:`gromov_wasserstein`, like all arguments that are not described here.
@@ -67,7 +76,7 @@ def gw_distance(
         known_pairs: likewise.
         coarse: likewise.
         starts: likewise.
-        tol: likewise. Gradients are off by as much; the value by its square.
+        tol: likewise. Value and gradients are off by as much.
         max_iter: likewise.
         seed: likewise.
         backend: likewise.
@@ -87,8 +96,57 @@ def gw_distance(
         >>> bool((x.grad * x).sum() < 0)  # it falls as x grows
         True
     """
+    for name, mass in (("p", p), ("q", q)):
+        if isinstance(mass, Tensor) and mass.requires_grad:
+            raise ValueError(
+                f"Expected '{name}' without a gradient (got requires_grad=True). To fix this, pass "
+                f"{name}.detach(); POT's ot.gromov.gromov_wasserstein2 has gradients in masses."
+            )
     options = SolverOptions(
         epsilon, absolute, alpha, coarse, starts, tol, max_iter, seed, backend, progress
-    )  # fmt: skip
+    )
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    return value_at(task, task.solve())
+    tensors = (task.first.x, task.second.x, *(task.features or ()))
+    value: Tensor = _Optimum.apply(task, task.solve(), *tensors)
+    return value
+
+
+class _Optimum(torch.autograd.Function):
+    """The objective, whose derivatives are computed together with it."""
+
+    @staticmethod
+    def forward(ctx: Any, task: Task, plan: Plan, *tensors: Tensor) -> Tensor:
+        with torch.enable_grad():
+            given = [each.detach().clone().requires_grad_() for each in tensors]
+            x, y, *features = given
+            first, second = replace(task.first, x=x), replace(task.second, x=y)
+            value = _objective(replace(task, first=first, second=second), features, plan)
+            if any(ctx.needs_input_grad):
+                ctx.save_for_backward(*torch.autograd.grad(value, given))
+        return value.detach().to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative("the optimum of a transport problem")
+        return None, None, *(grad * each for each in ctx.saved_tensors)
+
+
+def _objective(task: Task, features: list[Tensor], plan: Plan) -> Tensor:
+    """Compute the objective of a plan, float64."""
+    assert isinstance(plan.scores, FactoredScores)
+    sent, (r, c) = partial(average, plan.scores), plan.marginals()
+    first, second = (replace(each, x=each.x.double()) for each in (task.first, task.second))
+    both = (features[0], features[1]) if features else None
+    value = fused_cost(first, second, both, task.alpha, sent, r, c)
+    if task.known_pairs is not None:
+        value = value + task.alpha * known_pull(first, second, task.known_pairs, sent, r, c)
+    return value + plan.epsilon * _entropy(plan.scores, r, c, task.p, task.q)
+
+
+def _entropy(scores: FactoredScores, r: Tensor, c: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """Compute KL(T | p q^T) of a plan with the masses r and c."""
+    means, mass = scores.averages(scores.v)
+    log2 = (mass[:, None] * scores.u.double() * means).sum()
+    for sent, potential, wanted in ((r, scores.f, p), (c, scores.g, q)):
+        log2 = log2 + sent @ torch.where(wanted > 0, potential.double() - wanted.log2(), 0)
+    return math.log(2) * log2 - r.sum() + 1

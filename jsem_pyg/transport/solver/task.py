@@ -58,7 +58,7 @@ def read_task(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units, with the tensors that its numbers come from."""
+    """One problem in the user's units."""
 
     first: Factor
     second: Factor
@@ -67,11 +67,6 @@ class Task:
     features: tuple[Tensor, Tensor] | None
     known_pairs: Tensor | None
     options: SolverOptions
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All of it that may have a gradient."""
-        return self.first.x, self.second.x, self.p, self.q, *(self.features or ())
 
     @property
     def alpha(self) -> float:

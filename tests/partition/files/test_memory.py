@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from jsem_pyg.partition.files import memory
-from jsem_pyg.partition.files.memory import choose_sizes, needed, parse_memory
+from jsem_pyg.partition.files.memory import choose_width, needed, parse_memory
 
 HELD = 500_000_000  # bytes
 
@@ -57,7 +57,7 @@ def make_flow(monkeypatch):
 @pytest.mark.parametrize("giga", [1.3, 1.6, 2.0, 6, 12, 40])
 def test_the_limit_is_kept_and_used(make_flow, giga):
     limit, flow = int(giga * 1e9), make_flow()
-    width = choose_sizes(limit, flow).width
+    width = choose_width(limit, flow)
     assert width % 16 == 0
     assert HELD + needed(flow, width) <= limit
     assert width == 512 or HELD + needed(flow, width + 32) > 0.96 * limit
@@ -66,18 +66,22 @@ def test_the_limit_is_kept_and_used(make_flow, giga):
 def test_the_memory_of_a_device_is_kept(make_flow, monkeypatch):
     flow = make_flow(device="cuda")
     monkeypatch.setattr(memory, "device_memory", lambda device: needed(flow, 160))
-    assert choose_sizes(int(40e9), flow).width == 160
+    assert choose_width(int(40e9), flow) == 160
     monkeypatch.setattr(memory, "device_memory", lambda device: 1000)
     with pytest.raises(ValueError, match="'device' to have .* free"):
-        choose_sizes(int(40e9), flow)
+        choose_width(int(40e9), flow)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 17, 100])
 def test_a_few_columns(make_flow, channels):
-    sizes = choose_sizes(int(40e9), make_flow(channels))
-    assert sizes.width == channels
-    assert sizes.strip >= 1
-    assert choose_sizes(1, make_flow(channels, num_nodes=0)) == (1, 1)
+    assert choose_width(int(40e9), make_flow(channels)) == channels
+    assert choose_width(1, make_flow(channels, num_nodes=0)) == 1
+
+
+def test_panels_of_a_run_that_goes_on_have_to_fit(make_flow):
+    assert choose_width(int(40e9), make_flow(), 32) == 32
+    with pytest.raises(ValueError, match="'memory' to be at least .* panel of 96 columns"):
+        choose_width(int(1e9), make_flow(), 96)
 
 
 @pytest.mark.slow

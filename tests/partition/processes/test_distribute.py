@@ -80,13 +80,8 @@ def test_what_needs_the_whole_graph_is_refused():
         heat_diffusion(x, part, backend="numba")
 
 
-def test_features_are_read_from_a_file(tmp_path):
+def test_files_of_other_features_are_refused(tmp_path):
     data = whole()
-    expected = data.x
-    np.save(tmp_path / "x.npy", expected.numpy())
-    data.x = np.load(tmp_path / "x.npy", mmap_mode="r")
-    part = distribute(data, even(40, 1, seed=3))
-    assert torch.equal(part.data.x, expected[part.nodes])
     for wrong in (np.zeros((3, 2)), np.zeros(40), np.zeros((40, 2), int)):
         np.save(tmp_path / "x.npy", wrong)
         data.x = np.load(tmp_path / "x.npy", mmap_mode="r")

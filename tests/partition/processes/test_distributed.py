@@ -19,20 +19,13 @@ from distributed_cases import (
     run,
     train_classifier,
 )
-from processes import run_together
-from shard_cases import OPTIONS, POINTS, whole_graph
+from processes import needs_gloo, run_together
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.training import fit
 
-pytestmark = [
-    pytest.mark.ci,
-    pytest.mark.skipif(
-        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-        reason="this build of torch has no gloo",
-    ),
-]
+pytestmark = [pytest.mark.ci, needs_gloo]
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -98,24 +91,6 @@ def test_rows_are_read_by_each_process(found):
         torch.testing.assert_close(nodes, partition.parts()[rank])
         torch.testing.assert_close(x, data.x[nodes])
         assert_close(y, expected[nodes])
-
-
-@pytest.mark.parametrize("size", [4, 2])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("name", POINTS)
-def test_shards_of_points_give_the_graph_of_all(name, options, size, found):
-    edge_index, weight, diffused = whole_graph(POINTS[name], options)
-    parts = [each["shards" if size == 4 else "shards of pairs"] for each in found[:size]]
-    parts = [each[name, str(options)] for each in parts]
-    assert torch.equal(torch.cat([each[0] for each in parts], dim=1), edge_index)
-    assert torch.equal(torch.cat([each[1] for each in parts]), torch.arange(weight.numel()))
-    assert_close(torch.cat([each[2] for each in parts]), weight)
-    assert_close(torch.cat([each[3] for each in parts]), diffused)
-
-
-def test_shards_that_do_not_fit_are_refused_by_all(found):
-    for each in found:
-        assert "points in every process" in each["refused shards"]
 
 
 def test_a_process_that_hangs_is_an_error_in_time(found):

@@ -10,16 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from processes import needs_gloo
 
 from jsem_pyg._tensor_file import load_tree
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc").exists(), reason="children are found in /proc"),
-    pytest.mark.skipif(
-        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-        reason="this build of torch has no gloo",
-    ),
+    needs_gloo,
 ]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "distributed_diffusion.py"

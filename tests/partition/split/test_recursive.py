@@ -112,6 +112,14 @@ def test_blocks_share_the_edges_not_the_nodes(method):
     assert partition.ptr.diff().max() >= 90
 
 
+def test_halves_differ_by_a_node_at_most():
+    for seed in range(10):
+        edge_index = neighbours(25, seed, k=3)
+        cost = 2.0 * torch.bincount(edge_index[0]) + 4
+        part = recursive_partition(edge_index, 2, method="bandwidth").part
+        assert torch.zeros(2).index_add(0, part, cost).diff().abs() <= cost.max()
+
+
 def test_less_is_cut_than_by_chance():
     edge_index = neighbours(600)
     structure = GraphStructure(edge_index, 600)

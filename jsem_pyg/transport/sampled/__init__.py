@@ -1,1 +1,0 @@
-"""Costs without a small factor, known by some of their columns."""
