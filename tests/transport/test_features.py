@@ -5,7 +5,7 @@ import torch
 from scipy.sparse import coo_array
 from scipy.spatial import cKDTree
 
-from jsem_pyg.transport.match.features import local_profiles
+from jsem_pyg.transport.match.features import both_features, local_profiles
 from jsem_pyg.transport.match.likeness import find_nearest
 from jsem_pyg.transport.profiles import Comparable
 
@@ -31,6 +31,18 @@ def test_the_nearest_are_ordered_by_likeness_and_then_by_number():
     column, likeness = find_nearest(features, 0)
     assert column.tolist() == [[1, 2, 0, 3]]  # the second and third are equal but for rounding
     np.testing.assert_allclose(likeness, [[0.1, 0.1, 0.0, 0.0]], atol=1e-3)
+
+
+def test_features_side_by_side_count_alike():
+    draw = torch.Generator().manual_seed(0)
+    first, second = (
+        Comparable(*(size * torch.randn(rows, width, generator=draw) + 1 for rows in (30, 20)))
+        for size, width in ((1.0, 3), (9.0, 7))
+    )
+    both = both_features(first, second)
+    halves = zip(*(each.split([3, 7], 1) for each in both), strict=True)
+    apart = [torch.cdist(*sides).square().mean() for sides in halves]
+    torch.testing.assert_close(*apart)
 
 
 def test_profiles_do_not_depend_on_names():
