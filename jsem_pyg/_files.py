@@ -119,7 +119,7 @@ def check_writable(name: str, path: Path) -> None:
 def _open_locked(path: Path) -> BinaryIO:
     """Open an empty file under a lock; anew if it was renamed while this process waited."""
     while True:
-        file = path.open("ab")
+        file = open(path, "ab", opener=_open_no_link)  # noqa: SIM115  closed by the caller
         if fcntl is not None:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -128,3 +128,8 @@ def _open_locked(path: Path) -> BinaryIO:
                 file.truncate(0)
                 return file
         file.close()
+
+
+def _open_no_link(name: str, flags: int) -> int:
+    """Refuse a link: others could have put it there, to a file that would be overwritten."""
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

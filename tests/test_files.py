@@ -88,6 +88,14 @@ def test_what_a_killed_process_left_is_taken(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "new"
 
 
+def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path):
+    (tmp_path / "precious").write_text("old")
+    (tmp_path / ".a.txt.tmp").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(tmp_path / "a.txt", b"new")
+    assert (tmp_path / "precious").read_text() == "old"
+
+
 @pytest.mark.skipif(_files.fcntl is None, reason="no locks here")
 def test_a_file_system_without_locks_is_written_to(tmp_path, monkeypatch):
     def no_locks(file, operation):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .tensors import (
     check_dense,
+    check_finite,
     check_integers,
     check_tensor,
     check_vector,
@@ -96,6 +97,15 @@ def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight
     check_weight_range(name, edge_weight)
 
 
+def check_conductance(name: str, value: Any, num_edges: int) -> None:
+    """Raise unless `value` holds [num_edges] conductances in [0, 1]."""
+    check_edge_vector(name, value, num_edges)
+    check_finite(name, value)
+    low, high = (float(value.min()), float(value.max())) if num_edges else (0, 0)
+    if low < 0 or high > 1:
+        raise ValueError(f"Expected '{name}' to lie in [0, 1] (got values from {low} to {high}).")
+
+
 def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = None) -> None:
     """Raise unless `edge_type` [num_edges] holds relations in [0, num_relations)."""
     check_integers("edge_type", edge_type)
@@ -112,13 +122,6 @@ def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = 
         )
 
 
-def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Mask of values that differ from the other direction by more than rounding to `dtype`."""
-    largest = forward.abs().max() if forward.numel() else 0
-    rounding = _SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
-    return (forward - backward).abs() > _SYMMETRY_RTOL * forward.abs() + rounding * largest
-
-
 def check_symmetric(
     name: str, forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None
 ) -> None:
@@ -126,7 +129,9 @@ def check_symmetric(
     forward, backward = numbers_of(forward), numbers_of(backward)
     if torch.equal(forward, backward):
         return
-    differs = uneven(forward, backward, dtype)
+    largest = forward.abs().max()
+    rounding = _SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
+    differs = (forward - backward).abs() > _SYMMETRY_RTOL * forward.abs() + rounding * largest
     if bool(differs.any()):
         difference = float((forward - backward).abs().max())
         raise ValueError(

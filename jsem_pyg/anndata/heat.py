@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.sparse import diags, issparse
 
-from .._checks import as_argument, check_choice, check_edge_weight, check_nonnegative
+from .._checks import as_argument, check_choice, check_nonnegative
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from .read import check_key, keep_params, open_adata, read_expression, read_graph, read_rep
@@ -82,8 +82,7 @@ def _flow(
     weight = torch.from_numpy(without.data.astype(x.dtype))
     with as_argument(name, "edge_index", "edge_weight"):
         structure = GraphStructure(edge_index, graph.shape[0])
-        check_edge_weight(weight, structure.num_edges)
-        structure.read_symmetric("edge_weight", weight)
+        structure.check_weight(weight)
     t = torch.tensor(times, dtype=torch.float64)
     # I - D^-1 W is D^-1 (D - W), whose masses are D; and "sym" is similar to it.
     mass, root = None, np.ones((1, 1), x.dtype)

@@ -46,13 +46,12 @@ class Column(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Holds the columns that were chosen, and whether they were guessed."""
+    """Holds the columns that were chosen."""
 
     points: list[Column]  # what is clustered: columns of text, of a table, or one of vectors
     texts: list[Column]  # what names the clusters of vectors or of a table
     kind: Kind
     left_out: dict[str, str]  # the other columns, each with the reason; none if they were named
-    guessed: bool
 
 
 def read_column(cells: "pd.Series", type: str = "", form: str = "") -> Column:
@@ -198,7 +197,7 @@ def choose_columns(
     left_out = {name: _reason(found[name]) for name in found if name not in chosen}
     columns = [found[name] for name in chosen]
     texts = [] if kind == "texts" else [found[name] for name in prose]
-    return Choice(columns, texts, kind, {} if points else left_out, not points)
+    return Choice(columns, texts, kind, {} if points else left_out)
 
 
 def _guess(found: Mapping[str, Column], prose: list[str]) -> list[str]:

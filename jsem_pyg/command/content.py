@@ -31,8 +31,8 @@ class Content(NamedTuple):
     point: np.ndarray  # [N] the point of each row, -1 for one that is left out
     texts: list[str] | None  # the P documents, where there are any
     vectors: np.ndarray | None  # [P, D] floats, where no text is to be embedded
-    missing: Mapping[str, int]  # in how many rows each column lacks something: they are left out,
-    filled: Mapping[str, int] = {}  # or have the median of the column
+    # In how many rows each column lacks something: they are left out, or filled by `encoding`.
+    missing: Mapping[str, int]
     names: Sequence[str] = ()  # [D] of the columns of `vectors`; none if the file has vectors
     is_category: np.ndarray = np.zeros(0, bool)  # [D] True for columns of `vectors` that are ones
     encoding: Encoding = Encoding({}, {}, None)
@@ -96,15 +96,13 @@ def read_vectors(
             raise ValueError(f"Expected numbers in the column {name!r} (got none to fill in).")
         fill = np.nanmedian(np.where(lacking, np.nan, x), axis=0)
         encoding = encoding._replace(fill=fill.tolist())
-    counts = {
+    missing = {
         column.name: int(lacking[:, of == column.name].any(1).sum())
         for column in columns
         if lacking[:, of == column.name].any()
     }
-    missing, filled = counts, dict[str, int]()
     if encoding.fill is not None:
         x, lacking = np.where(lacking, encoding.fill, x), np.zeros_like(lacking)
-        missing, filled = {}, counts
     kept = ~lacking.any(1)
     points = x[kept]
     _check_enough(len(points), len(x), "rows without missing numbers", fewest)
@@ -115,7 +113,7 @@ def read_vectors(
         named_by = [text for text, is_kept in zip(_joined(texts), kept, strict=True) if is_kept]
     point = np.where(kept, np.cumsum(kept) - 1, -1)
     names = [name for _, parts in blocks for name in parts]
-    return Content(point, named_by, points, missing, filled, names, is_category, encoding)
+    return Content(point, named_by, points, missing, names, is_category, encoding)
 
 
 def read_labels(cells: "pd.Series") -> tuple[np.ndarray, list[str]]:

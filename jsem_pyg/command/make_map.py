@@ -65,7 +65,7 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
         else:
             content = read_vectors(choice.points, choice.texts, impute=settings.missing == "impute")
         codes, classes = (None, []) if labels is None else read_labels(table[labels])
-    _show_source(choice, content, steps)
+    _show_source(choice, content, not settings.columns, steps)
     if settings.clusters is not None and settings.clusters > content.point.max() + 1:
         raise ValueError(
             "Expected at most as many --clusters as there are rows that differ (got "
@@ -109,7 +109,8 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
     write_whole(
         folder.clusters, as_csv(assignments(content, clusterer.probabilities_, names[0], table))
     )
-    report = summarize(result, scores, settings.file.name, settings.command, steps, folder)
+    is_drawn = settings.layout != "none"
+    report = summarize(result, scores, settings.file.name, settings.command, steps, is_drawn)
     write_whole(folder.report, report.encode())
     is_text = content.vectors is None
     folder.finish(
@@ -129,13 +130,13 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
     )
 
 
-def _show_source(choice: Choice, content: Content, steps: Steps) -> None:
+def _show_source(choice: Choice, content: Content, is_guessed: bool, steps: Steps) -> None:
     """Print what was read, guessed and left out."""
     listed: dict[str, list[str]] = {}
     for column in choice.points:
         listed.setdefault(_PLURALS.get(column.type, "text"), []).append(column.name)
     what = "; ".join(f"{kind} of: {', '.join(names)}" for kind, names in listed.items())
-    guess = " (guessed; --column says otherwise)" if choice.guessed else ""
+    guess = " (guessed; --column says otherwise)" if is_guessed else ""
     steps.note(f"{counted(len(content.point), 'row')}; clustered is {what}{guess}.")
     if choice.left_out:
         reasons = (f"{name} ({why})" for name, why in choice.left_out.items())
@@ -145,14 +146,14 @@ def _show_source(choice: Choice, content: Content, steps: Steps) -> None:
     if choice.texts:
         names = ", ".join(column.name for column in choice.texts)
         steps.note(f"Clusters are named by text of: {names}.")
-    if content.missing:
+    if content.missing and content.encoding.fill is not None:
+        filled = ", ".join(f"{count:,} of {name}" for name, count in content.missing.items())
+        steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
+    elif content.missing:
         lacking = ", ".join(f"{name} in {count:,}" for name, count in content.missing.items())
         fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
         left_out = counted(int((content.point < 0).sum()), "row is", "rows are")
         steps.note(f"{left_out} left out, in no cluster. Missing is {lacking}{fix}.")
-    if content.filled:
-        filled = ", ".join(f"{count:,} of {name}" for name, count in content.filled.items())
-        steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
     again = int(content.sizes.sum()) - len(content.sizes)
     if again:
         rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"

@@ -1,18 +1,19 @@
 """Write the pages of a map: report.md, in words and tables, and map.html by `jsem_pyg.report`."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jinja2 import Environment, StrictUndefined  # which comes with PyG
 from torch_geometric.data import Data
 
 from .._table_files import as_text
 from ..report.page import score_table, version_table
 from .columns import holds_lists
-from .folder import MapFolder
 from .result import MapResult
 from .steps import Steps, counted
 
@@ -20,12 +21,6 @@ _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
 _ON_MAP = 1_000  # characters of a document that the map holds
 _MOST_CELLS = 50  # of a row
-_ABOUT_SCORES = (
-    "Over the rows that have a label, which took no part in the clustering. ARI (adjusted Rand "
-    "index) and NMI (normalised mutual information) are 1 for the same groups and about 0 for "
-    "random ones; accuracy is of each class matched to one cluster. All three suffer where there "
-    "are more clusters than classes, or fewer, even if every cluster is pure."
-)
 
 
 def summarize(
@@ -34,77 +29,44 @@ def summarize(
     title: str,
     command: str,
     steps: Steps,
-    folder: MapFolder,
+    is_drawn: bool,
 ) -> str:
     """Write the report as Markdown; `command` is what was typed."""
-    by_size = np.argsort(-result.sizes, kind="stable").tolist()
-    parts = [f"# Clusters of {_plain(title)}", _first_words(result, folder)]
-    parts += ["## Clusters", _clusters(result, by_size)]
-    if result.content.texts is not None:
-        parts.append("## Typical documents")
-        for cluster in by_size:
-            typical = _list(map(_plain, result.typical(cluster, _TYPICAL)))
-            parts.append(f"**{cluster}: {_plain(result.names[cluster])}**\n\n{typical}")
-    if table := score_table(scores):
-        parts += ["## Compared with the labels", f"{_table(*table)}\n\n{_ABOUT_SCORES}"]
-    parts += ["## Notes", _list(map(_plain, steps.notes))]
-    parts += ["## To do it again", _settings(result, command, steps.seconds)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _first_words(result: MapResult, folder: MapFolder) -> str:
-    rows = len(result.content.point)
-    words = [f"{counted(rows, 'row')} in {counted(len(result.names), 'cluster')}."]
-    if result.clusterer.n_clusters == "auto":
-        words.append("Where you know the number, pass `--clusters`.")
-    if folder.map.exists():
-        words.append(f"[{folder.map.name}]({folder.map.name}) draws them.")
-    words.append(
-        f"[{folder.clusters.name}]({folder.clusters.name}) has the cluster of every row, counted "
-        "from 0. `jsem-pyg predict` assigns new rows."
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    return " ".join(words)
-
-
-def _clusters(result: MapResult, by_size: list[int]) -> str:
-    sizes, labels = result.sizes, result.row_clusters
+    environment.filters["plain"] = _plain
+    source = (files(__package__) / "report.md.jinja").read_text(encoding="utf-8")
+    sizes, of_row = result.sizes, result.row_clusters
     sure = result.clusterer.probabilities_.max(1)[result.content.point]
-    rows = [
-        (
-            cluster,
-            _plain(result.names[cluster]),
-            f"{sizes[cluster]:,}",
-            f"{sizes[cluster] / sizes.sum():.1%}",
-            f"{sure[labels == cluster].mean():.2f}",
-        )
-        for cluster in by_size
+    clusters = [
+        {
+            "number": cluster,
+            "name": result.names[cluster],
+            "rows": f"{sizes[cluster]:,}",
+            "share": f"{sizes[cluster] / sizes.sum():.1%}",
+            "certainty": f"{sure[of_row == cluster].mean():.2f}",
+            "typical": result.typical(cluster, _TYPICAL),
+        }
+        for cluster in np.argsort(-sizes, kind="stable").tolist()
     ]
-    table = _table(("cluster", "name", "rows", "share", "certainty"), rows)
-    return (
-        f"{table}\n\nNames say what sets a cluster apart from the others. Certainty is the mean "
-        "probability that a row of the cluster belongs to it; `clusters.csv` has the probability "
-        "of every row."
+    return environment.from_string(source).render(
+        title=title,
+        count=counted,
+        rows=len(of_row),
+        clusters=clusters,
+        is_guessed=result.clusterer.n_clusters == "auto",
+        is_drawn=is_drawn,
+        has_texts=result.content.texts is not None,
+        scores=score_table(scores),
+        notes=steps.notes,
+        command=command,
+        points=len(result.x),
+        dimensions=result.x.shape[1],
+        edges=result.clusterer.edge_index_.shape[1] // 2,
+        seconds=", ".join(f"{name} {took:.1f}" for name, took in steps.seconds.items()),
+        versions=", ".join(map(" ".join, version_table().rows)),
     )
-
-
-def _settings(result: MapResult, command: str, seconds: dict[str, float]) -> str:
-    times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
-    clusterer, (points, dimensions) = result.clusterer, result.x.shape
-    lines = [
-        f"Points: {points:,} of {dimensions} dimensions; edges: "
-        f"{clusterer.edge_index_.shape[1] // 2:,}. Seconds: {times}.",
-        f"Versions: {', '.join(map(' '.join, version_table().rows))}.",
-    ]
-    return f"```\n{command}\n```\n\n{_list(lines)}"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
 
 
 def _plain(text: str) -> str:

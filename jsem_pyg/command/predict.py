@@ -33,7 +33,7 @@ def assign(
     record = folder.read()
     with steps.step("reading"):
         table, content = _read(file, reading, record)
-    if content.missing:
+    if (content.point < 0).any():
         rows = counted(int((content.point < 0).sum()), "row is", "rows are")
         steps.note(f"{rows} in no cluster: missing is {', '.join(content.missing)}.")
     clusterer = DiffusionClusterer.load(folder.clusterer)

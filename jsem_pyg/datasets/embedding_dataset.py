@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import check_nonnegative
 from .._files import as_path
 from .._progress import progress_bar
 from .._table_files import as_text, read_arrays, read_rows, suffix_of
 from .embedder import Embedder
 from .points import PointsDataset, labelled_points
-from .word_features import WordFeatures
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +37,6 @@ class EmbeddingDataset(PointsDataset):
         text_columns: the column of documents, or several, joined by a space in this order.
         label_column: column of labels, class indices or class names. By default ``label``
             if there is such a column, else there are no labels.
-        words: weight of the words of documents beside their embeddings, see `WordFeatures`; 0, the
-            default, leaves them out.
         transform: applied to the data at every access.
         pre_transform: applied once, when the data set is made.
 
@@ -62,30 +58,24 @@ class EmbeddingDataset(PointsDataset):
         *,
         text_columns: str | Sequence[str] = "text",
         label_column: str | None = None,
-        words: float = 0.0,
         transform: Callable | None = None,
         pre_transform: Callable | None = None,
     ) -> None:
         source = as_path("path", path)
         if not source.is_file():
             raise FileNotFoundError(f"Expected 'path' to be an existing file (got '{path}').")
-        check_nonnegative("words", words)
         embedder = Embedder(model, as_path("root", root) / "embeddings")
         names = [text_columns] if isinstance(text_columns, str) else text_columns
         if not isinstance(names, Sequence) or not names:
             raise TypeError(f"Expected 'text_columns' to be names of columns (got {names!r}).")
         if suffix_of(source) in (".npy", ".npz"):
-            if model is not None or words:
-                raise ValueError(
-                    f"Expected no 'model' and no 'words' with arrays (got {model!r} and {words!r})."
-                )
+            if model is not None:
+                raise ValueError(f"Expected no 'model' with arrays (got {model!r}).")
             arrays: tuple[Any, ...] = read_arrays(source)
         else:
             texts, labels = read_documents(source, names, label_column)
             with progress_bar("embedding", len(texts), True) as advance:
                 x = embedder.embed(texts, advance)
-            if words:
-                x = WordFeatures(words).fit(texts).beside(x, texts)
             arrays = x, labels, None
         try:
             points = labelled_points(*arrays)

@@ -90,7 +90,10 @@ def clustering_scores(
     from sklearn.exceptions import ConvergenceWarning
 
     check_bool("normalize", normalize)
-    points = _as_points(x, normalize)
+    given = _as_tensor("x", x).detach().cpu()
+    check_points("x", given)
+    given = given if given.dtype == torch.float64 else given.float()
+    points = (unit_rows(given) if normalize else given).numpy()
     labels = _as_labels("y", y, len(points))
     num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
     check_positive_int("num_clusters", num_clusters)
@@ -113,15 +116,6 @@ def clustering_scores(
     numbers = np.array([run[1:] for run in runs])
     means, spreads = numbers.mean(0).tolist(), numbers.std(0).tolist()
     return ClusteringScores(int(num_clusters), tuple(runs), *means, *spreads)
-
-
-def _as_points(x: Any, normalize: bool) -> np.ndarray:
-    """Read points [N, D] as k-means takes them."""
-    points = _as_tensor("x", x).detach().cpu()
-    check_points("x", points)
-    if points.dtype != torch.float64:
-        points = points.float()
-    return (unit_rows(points) if normalize else points).numpy()
 
 
 def _as_seeds(seeds: int | Iterable[int]) -> list[int]:

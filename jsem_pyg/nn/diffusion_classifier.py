@@ -1,8 +1,5 @@
 """Class probabilities that diffuse over the graph, except across edges where they disagree."""
 
-import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -44,9 +41,7 @@ class DiffusionClassifier(torch.nn.Module):
 
     In training mode a call uses its own centre and class means, in evaluation mode the means of
     the training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
-    then depend on its own component of the graph, not on other nodes in the call. As in
-    :class:`torch.nn.BatchNorm1d`, a call in training mode that is interrupted counts in the means
-    that it had reached; :func:`~jsem_pyg.training.fit` takes that back.
+    then depend on its own component of the graph, not on other nodes in the call.
 
     :func:`~jsem_pyg.training.fit` trains it without labels, by self-training; it is differentiable,
     so that it may as well be trained with labels like any other model.
@@ -250,20 +245,6 @@ class DiffusionClassifier(torch.nn.Module):
             f"{self.__class__.__name__}({self.in_channels}, {self.num_classes}, "
             f"t={self.isotropic.time}, balance={self.balance})"
         )
-
-
-@contextmanager
-def restored(model: DiffusionClassifier) -> Iterator[None]:
-    """Bring classes, weights and means back to what they were, if the block fails."""
-    num_classes, state = model.num_classes, copy.deepcopy(model.state_dict())
-    try:
-        yield
-    except BaseException:
-        if num_classes is None:
-            model._resize(0)
-            model.num_classes = None
-        model.load_state_dict(state)
-        raise
 
 
 def _mean_over(graph: Any, rows: Tensor) -> OptTensor:

@@ -109,17 +109,13 @@ def read_metadata(
 ) -> tuple[list[str], list[EdgeType]]:
     """Read node types and edge types; raise unless they are what `HeteroData.metadata` returns."""
     check_instance(name, metadata, (tuple, list), f"{other}a pair of node types and edge types")
-    if len(metadata) != 2 or not all(isinstance(each, (list, tuple)) for each in metadata):
+    is_pair = len(metadata) == 2 and all(isinstance(each, (list, tuple)) for each in metadata)
+    if not is_pair or not metadata[1] or any(len(each) != 3 for each in metadata[1]):
         raise ValueError(
-            "Expected 'metadata' to be a list of node types and a list of edge types, as "
-            f"HeteroData.metadata() returns them (got {metadata!r})."
+            "Expected 'metadata' to be a list of node types and a list of edge types (source, "
+            f"relation, target), as HeteroData.metadata() returns them (got {metadata!r})."
         )
     node_types, edge_types = list(metadata[0]), [tuple(each) for each in metadata[1]]
-    if not edge_types or any(len(each) != 3 for each in edge_types):
-        raise ValueError(
-            "Expected 'metadata' to have edge types (source, relation, target) (got "
-            f"{metadata[1]!r})."
-        )
     missing = {end for a, _, b in edge_types for end in (a, b)} - set(node_types)
     if missing:
         raise ValueError(

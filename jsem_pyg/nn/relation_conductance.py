@@ -1,6 +1,5 @@
 r"""How well the edges of every relation conduct: a relation -> h in (0, 1]."""
 
-import itertools
 from collections.abc import Iterable
 
 import torch
@@ -58,31 +57,21 @@ class Relations(dict[str, float]):
 
     Attributes:
         error: the standard error of each conductance, by the name of its relation, if known.
-        without_edges: names of relations that are left out, since they have no edges.
     """
 
     def __init__(
-        self,
-        names: Iterable[object],
-        conductance: Tensor,
-        error: Tensor | None = None,
-        has_edges: Tensor | None = None,
+        self, names: Iterable[object], conductance: Tensor, error: Tensor | None = None
     ) -> None:
         words = [" ".join(each) if isinstance(each, tuple) else str(each) for each in names]
-        kept = [True] * len(words) if has_edges is None else has_edges.tolist()
-        self.without_edges = [word for word, keep in zip(words, kept, strict=True) if not keep]
-        known = list(itertools.compress(words, kept))
-        super().__init__(zip(known, itertools.compress(conductance.tolist(), kept), strict=True))
+        super().__init__(zip(words, conductance.tolist(), strict=True))
         self.error: dict[str, float] = {}
         if error is not None:
-            of_known = itertools.compress(error.tolist(), kept)
-            self.error = dict(zip(known, of_known, strict=True))
+            self.error = dict(zip(words, error.tolist(), strict=True))
 
     def __repr__(self) -> str:
-        width = max(map(len, ("relation", *self, *self.without_edges)))
+        width = max(map(len, ("relation", *self)))
         lines = [f"{'relation':<{width}}  conductance" + ("  error" if self.error else "")]
         for name, value in self.items():
             error = f"  {self.error[name]:5.3f}" if self.error else ""
             lines.append(f"{name:<{width}}  {value:11.3f}{error}")
-        lines += [f"{name:<{width}}  {'no edges':>11}" for name in self.without_edges]
         return "\n".join(lines)

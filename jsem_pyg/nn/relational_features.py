@@ -21,7 +21,6 @@ def relational_features(
     dim: int = 64,
     hops: int = 2,
     t: float = 2.0,
-    tol: float = 0.1,
     seed: int = 0,
 ) -> dict[str, Tensor]:
     r"""Diffuse random projections along every relation, several times, once and for all.
@@ -38,7 +37,6 @@ def relational_features(
         dim: the number D of columns of a projection.
         hops: the number H of convolutions.
         t: diffusion time > 0 of a hop, the same for all relations.
-        tol: relative error allowed; the series is cut at a hundredth of it.
         seed: of the projections.
 
     Returns:
@@ -62,7 +60,7 @@ def relational_features(
         torch.manual_seed(seed)
         maps = HeteroDictLinear(widths, dim, bias=False).to(like)
         conv = RelationalChebConv(
-            dim, dim, (list(x_dict), list(edge_index_dict)), t, learn_t=False, bias=False, tol=tol
+            dim, dim, (list(x_dict), list(edge_index_dict)), t, learn_t=False, bias=False
         ).to(like)
         x_dict = maps(x_dict)
         found = [x_dict]

@@ -88,13 +88,8 @@ class SimplicialDiffusion(HeatLayer):
             )
 
     @property
-    def t_down(self) -> Tensor:
-        """The times > 0 by which gradients decay: 0-d, [S] scales or [S, D] with channels."""
-        return self.t
-
-    @property
     def t_up(self) -> Tensor:
-        """The times > 0 by which curls decay, likewise."""
+        """The times > 0 by which curls decay: 0-d, [S] scales or [S, D] with channels."""
         times: Tensor = self.time_up()
         return times
 

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from .._checks import (
     as_argument,
     check_choice,
-    check_instance,
+    check_conductance,
     check_labels,
     check_nonnegative,
     check_points,
@@ -51,7 +51,6 @@ def read_findings(data: Any, result: Any) -> tuple[TrainingGraph, Findings]:
     """Return the graph, and what was found on it; all on the CPU."""
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
     graph = prepare_graph(data, "cpu")
     check_points("data.x", graph.x)
     if graph.y is not None:
@@ -117,12 +116,7 @@ def _check(found: Findings, graph: TrainingGraph, structure: GraphStructure) -> 
     check_labels("result.labels", found.labels, len(graph.x))
     for level in found.levels:
         check_labels("result.levels", level, len(graph.x))
-    name, conductances = "result.conductances", found.conductances
-    structure.read_symmetric(name, conductances)
-    if conductances.numel() and not 0 <= conductances.min() <= conductances.max() <= 1:
-        raise ValueError(
-            f"Expected '{name}' to lie in [0, 1] (got values from {float(conductances.min()):.3g} "
-            f"to {float(conductances.max()):.3g})."
-        )
+    check_conductance("result.conductances", found.conductances, structure.num_edges)
+    structure.read_symmetric("result.conductances", found.conductances)
     check_nonnegative("result.t", found.t)
     check_choice("result.normalization", found.normalization, NORMALIZATIONS)

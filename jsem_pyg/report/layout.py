@@ -4,7 +4,7 @@ A point stays about where it was from one time to the next, so that what moves i
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,18 @@ def place_points(
     t = torch.tensor(times, dtype=torch.float64)
     heat = heat_diffusion(signal, graph.structure, weight, t, normalization=found.normalization)
     stages = [unit_rows(z) for z in heat]
+    by_axes = _project(stages, stages[-1], 2, seed)
     if layout == "pca":
-        return _by_pca(stages, seed)
+        return by_axes
+    place = _tsne if layout == "tsne" else _umap
+    last = place(stages[-1], by_axes[-1], seed, is_first=True)
+    placed = [_onto(last, last)]  # the last time first: an earlier one begins with the next
     with progress_bar("map", len(stages), progress) as advance:
-        return _one_by_one(stages, seed, _tsne if layout == "tsne" else _umap, advance)
+        advance(1)
+        for z in reversed(stages[:-1]):
+            placed.append(_onto(placed[-1], place(z, placed[-1], seed, is_first=False)))
+            advance(1)
+    return np.stack(placed[::-1])
 
 
 def reduce_features(x: Tensor, seed: int) -> Tensor:
@@ -67,43 +75,22 @@ def reduce_features(x: Tensor, seed: int) -> Tensor:
     signal = unit_rows(x - x.mean(0)).float()
     if min(signal.shape) <= DIMENSIONS:
         return signal
-    return torch.from_numpy(_pca(signal, DIMENSIONS, seed)(signal))
+    return torch.from_numpy(_project([signal], signal, DIMENSIONS, seed)[0])
 
 
-def _by_pca(stages: Sequence[Tensor], seed: int) -> np.ndarray:
-    """Project all times on the principal axes of the last one."""
-    project = _pca(stages[-1], 2, seed)
-    return np.stack([project(z) for z in stages])
+def _project(stages: Sequence[Tensor], of: Tensor, components: int, seed: int) -> np.ndarray:
+    """Project T stages [N, D] on the principal axes of one, to zero if there are fewer: [T, N, C].
 
-
-def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray]:
-    """Fit principal axes, and return the projection on them, with zeros if there are fewer."""
+    C is `components`.
+    """
     from sklearn.decomposition import PCA
 
-    count = min(components, *z.shape)
-    if not bool((z != z[0]).any()):  # nothing to find axes in
-        return lambda z: np.zeros((len(z), components), np.float32)
-    pca = PCA(count, random_state=seed).fit(z.numpy())
-
-    def project(z: Tensor) -> np.ndarray:
-        missing = ((0, 0), (0, components - count))
-        return np.pad(pca.transform(z.numpy()), missing).astype(np.float32)
-
-    return project
-
-
-def _one_by_one(
-    stages: Sequence[Tensor], seed: int, place: Callable, advance: Callable[[int], object]
-) -> np.ndarray:
-    """Place the last time first, from its principal axes; an earlier one begins with the next."""
-    last = place(stages[-1], _by_pca(stages[-1:], seed)[0], seed, is_first=True)
-    placed = [_onto(last, last)]
-    advance(1)
-    for z in reversed(stages[:-1]):
-        again = place(z, placed[-1], seed, is_first=False)
-        placed.append(_onto(placed[-1], again))
-        advance(1)
-    return np.stack(placed[::-1])
+    places = np.zeros((len(stages), len(of), components), np.float32)
+    if bool((of != of[0]).any()):  # else there is nothing to find axes in
+        pca = PCA(min(components, *of.shape), random_state=seed).fit(of.numpy())
+        for place, z in zip(places, stages, strict=True):
+            place[:, : pca.n_components_] = pca.transform(z.numpy())
+    return places
 
 
 def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:

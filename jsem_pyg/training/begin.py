@@ -39,7 +39,7 @@ def begin_run(
     shared = graph.edge_index if isinstance(graph.edge_index, DistributedGraph) else None
     seen, device = graph, graph.x.device
     if isinstance(options, SignalOptions):
-        criterion: Any = read_signals(graph, options.mask, sampler, seed)
+        criterion: Any = read_signals(graph, options.mask, seed)
         share, batches = criterion, criterion
     else:
         criterion = share = _read_loss(loss, options.margin)

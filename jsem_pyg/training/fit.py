@@ -1,8 +1,6 @@
 """Train a model: by triplets or on signals in a loop over epochs, or by self-training."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -12,11 +10,16 @@ from torch_geometric.data import Data
 from .._checks import check_bool, check_nonnegative_int, check_positive_int
 from .._progress import open_bar
 from ..nn import DiffusionClassifier
-from ..nn.diffusion_classifier import restored
 from ..nn.diffusion_time import DiffusionTime
 from .begin import begin_run
 from .history import EpochRow, FitResult
-from .options import LoopOptions, SelfTrainingOptions, SignalOptions, read_options
+from .options import (
+    LoopOptions,
+    SelfTrainingOptions,
+    SignalOptions,
+    TripletOptions,
+    read_options,
+)
 from .run import Run
 from .seeds import Purpose, seeded_rng
 from .self_training import self_train
@@ -57,10 +60,6 @@ def fit(
     All randomness follows from `seed` and the number of the epoch: a run that was killed and
     resumed ends with the same weights as one that was not, bit for bit on a CPU.
 
-    Sketching: a diffusion commutes with a projection of the channels, :math:`e^{-tL} (X R) =
-    (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a fixed Gaussian `R`: only distances are
-    approximate (Johnson and Lindenstrauss, 1984). The trained model then takes all channels.
-
     Several processes that share a graph (:func:`~jsem_pyg.partition.distribute`) train one model by
     triplets, step by step as one process would; the first one writes the checkpoint.
 
@@ -100,8 +99,10 @@ def fit(
 
             - `batch_size`: number of triplets an epoch, 4096.
             - `margin`: margin of the "triplet" loss, a distance on the unit sphere, 0.5.
-            - `sketch_dim`: number of channels to train on, less than D; all if omitted. Needs an
-              `AnisotropicDiffusion` that treats all channels alike.
+            - `sketch_dim`: train on :math:`X R`, with a fixed Gaussian R of fewer columns than D.
+              The operator stays exact, :math:`e^{-tL} (X R) = (e^{-tL} X) R`, and distances are
+              approximate (Johnson and Lindenstrauss, 1984). Needs an `AnisotropicDiffusion` that
+              treats all channels alike.
 
             Of both:
 
@@ -144,17 +145,16 @@ def fit(
     if epochs is not None:
         check_positive_int("epochs", epochs)
     chosen = read_options(model, loss, options)
+    if sampler != "graph" and not isinstance(chosen, TripletOptions):
+        raise ValueError(
+            f"Expected 'sampler' to be left out unless triplets are drawn (got {sampler!r}). To "
+            "fix this, pass classes that are known to a DiffusionClassifier as 'labels'."
+        )
     epochs = epochs or chosen.EPOCHS
     graph = prepare_graph(data, device)
     if isinstance(chosen, SelfTrainingOptions):
         assert isinstance(model, DiffusionClassifier)
-        if sampler != "graph":
-            raise ValueError(
-                "Expected 'sampler' to be left out for self-training, which draws no triplets (got "
-                f"{sampler!r}). To fix this, pass the classes that are known as 'labels'."
-            )
-        with restored(model):
-            return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
+        return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
 
     def train() -> FitResult:
         run = begin_run(model, graph, loss, sampler, seed, chosen)
@@ -171,7 +171,8 @@ def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: boo
     """Train a run until its last epoch, or until it stops."""
     model, device = run.model, run.graph.x.device
     validation, stop = run.batches.draw(Purpose.VALIDATION), False
-    with _epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
+    is_shown, done = progress and run.is_first, len(run.history)
+    with open_bar(is_shown, desc="epoch", total=epochs, initial=done, leave=True) as bar:
         model.train()
         while len(run.history) < epochs and not stop and not run.is_stale(options.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
@@ -196,26 +197,10 @@ def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: boo
             stop = run.call(options.callbacks)
             if epoch % options.checkpoint_every == 0:
                 run.save()
-            show(row)
+            numbers = {"loss": row.loss} if t is None else {"loss": row.loss, "t": t}
+            bar.set_postfix(numbers, refresh=False)
+            bar.update()
     return run.finish(epochs)
-
-
-@contextmanager
-def _epoch_bar(epochs: int, done: int, shown: bool) -> Iterator[Callable[[EpochRow], None]]:
-    """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
-
-    Nothing is shown in a log file, or in a notebook without ipywidgets.
-    """
-    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True}
-    with open_bar(shown, total=epochs, initial=done, **options) as bar:
-
-        def show(row: EpochRow) -> None:
-            time = "" if row.t is None else f"  t {row.t:.2f}"
-            text = f"loss {row.loss:.4f}{time}  {row.seconds:.3f} s/epoch"
-            bar.set_postfix_str(text, refresh=False)
-            bar.update(row.epoch - bar.n)
-
-        yield show
 
 
 def _mean_time(model: nn.Module) -> float | None:

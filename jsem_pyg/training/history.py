@@ -39,14 +39,18 @@ class FitResult:
 
     Example:
         >>> rows = [EpochRow(1, 0.5, 0.6, None, 0.1), EpochRow(2, 0.4, 0.5, None, 0.1)]
-        >>> FitResult(nn.Identity(), rows, best_epoch=2, stopped_early=False)
+        >>> FitResult(nn.Identity(), rows)
         FitResult(Identity, epochs=2, loss=0.4, val_loss=0.5, best_epoch=2, stopped_early=False)
     """
 
     model: nn.Module  #: the model that was given, trained, in evaluation mode
     history: list[EpochRow]  #: one row an epoch: `epoch`, `loss`, `val_loss`, `t`, `seconds`
-    best_epoch: int  #: the epoch that began with the lowest validation loss
-    stopped_early: bool  #: whether `patience` or a callback ended training before `epochs`
+    stopped_early: bool = False  #: whether `patience` or a callback ended it before `epochs`
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch that began with the lowest validation loss."""
+        return best_epoch(self.history)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history as a table, indexed by epoch."""

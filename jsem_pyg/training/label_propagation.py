@@ -7,6 +7,7 @@ r"""Label propagation along edges whose conductance is learned from labels that 
 """
 
 import copy
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -159,9 +160,10 @@ def propagate_labels(
         model.eval()
         relations = None
         if model.relation is not None:
-            error = model.error_of_relations(is_source)
-            found = model.of_relations().detach()
-            relations = Relations(graph.names, found, error, model.has_edges)
+            known = model.has_edges
+            names = itertools.compress(graph.names, known.tolist())
+            error = model.error_of_relations(is_source)[known]
+            relations = Relations(names, model.of_relations().detach()[known], error)
     with torch.no_grad():
         logits = model(labels[None] >= 0)[0]
         probabilities = keep_known(logits.softmax(-1), labels)
@@ -349,13 +351,13 @@ def _read_labels(labels: Tensor, graph: _Graph, rows: slice) -> Tensor:
 
 def _conductance_of(graph: _Graph, conductance: str | Module) -> Module | None:
     """Return the module that the argument names or is; None without edge features."""
-    if graph.edge_attr is not None:
-        return make_conductance(conductance, graph.edge_attr.size(1), rate=1.0)
-    if isinstance(conductance, Module):
+    edge_dim = 0 if graph.edge_attr is None else graph.edge_attr.size(1)
+    made = make_conductance(conductance, edge_dim, rate=1.0)
+    if made is not None and graph.edge_attr is None:
         raise ValueError(
             "Expected 'data' to have 'edge_attr' [E, F] for a module as 'conductance' (got none)."
         )
-    return None
+    return made
 
 
 def _draw_half(labels: Tensor, generator: torch.Generator) -> Tensor:

@@ -85,8 +85,7 @@ class Run:
         if self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
         self.optimizer.zero_grad()
-        stopped, best = len(self.history) < epochs, best_epoch(self.history)
-        result = FitResult(self.model.eval(), self.history, best, stopped)
+        result = FitResult(self.model.eval(), self.history, len(self.history) < epochs)
         _log.info("%s", result)
         return result
 

@@ -65,6 +65,7 @@ def self_train(
 ) -> FitResult:
     """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`."""
     check_times(times, check_positive)
+    structure = graph.structure  # first, so that a graph that is refused leaves the model as it is
     num_classes = _read_num_classes(model, graph, labels, seed)
     if labels is not None:
         labels = labels.to(graph.x.device, torch.int64)
@@ -89,9 +90,8 @@ def self_train(
             chosen, p = diffuse_probabilities(model, graph, keep_known(q, labels), t)
         history.append(EpochRow(epoch, loss, val_loss, chosen, time.perf_counter() - began))
     with torch.no_grad():  # one call in training, which keeps the centre and the class means
-        model.train()(graph.x, graph.structure, graph.edge_weight)
-    best = min(history, key=lambda row: row.val_loss).epoch
-    return FitResult(model.eval(), history, best, stopped_early=False)
+        model.train()(graph.x, structure, graph.edge_weight)
+    return FitResult(model.eval(), history)
 
 
 def _read_num_classes(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_finite, check_float, check_mask, check_positive
+from .._checks import check_finite, check_mask, check_positive, check_rows
 from ..graph.rows import GraphRows
 from ..nn.diffusion_time import DiffusionTime
 from .history import FitResult
@@ -42,13 +42,8 @@ class Signals:
         return F.mse_loss(z[entries], self.y[entries].to(z))
 
 
-def read_signals(graph: TrainingGraph, mask: Any, sampler: object, seed: int) -> Signals:
+def read_signals(graph: TrainingGraph, mask: Any, seed: int) -> Signals:
     """Read the signals of a graph, and split their known entries by nodes."""
-    if sampler != "graph":
-        raise ValueError(
-            f"Expected 'sampler' to be left out for loss='signal', which draws no triplets (got "
-            f"{sampler!r})."
-        )
     if isinstance(graph.edge_index, GraphRows):
         graph.edge_index.whole("for loss='signal'", "train on a graph that fits one machine")
     if graph.y is None:
@@ -57,14 +52,8 @@ def read_signals(graph: TrainingGraph, mask: Any, sampler: object, seed: int) ->
             "to return (got none). To fix this error, set data.y; to fill gaps of a signal without "
             "a model, call jsem_pyg.training.interpolate."
         )
-    check_float("data.y", graph.y)
-    num_nodes = graph.x.size(0)
-    if graph.y.dim() not in (1, 2) or graph.y.size(0) != num_nodes:
-        raise ValueError(
-            f"Expected 'data.y' to have shape [N] or [N, S] with N = {num_nodes} for loss='signal' "
-            f"(got {list(graph.y.shape)})."
-        )
-    y = graph.y.detach().to(graph.x.device).reshape(num_nodes, -1)
+    check_rows("data.y", graph.y, len(graph.x), "node")
+    y = graph.y.detach().to(graph.x.device).reshape(len(graph.x), -1)
     name, mask = ("data.train_mask", graph.train_mask) if mask is None else ("mask", mask)
     known = torch.ones_like(y, dtype=torch.bool) if mask is None else _entries(name, mask, y)
     if graph.val_mask is not None:

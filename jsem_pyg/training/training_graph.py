@@ -11,14 +11,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import (
-    check_dense,
     check_edge_index,
     check_edge_type,
     check_edge_weight,
     check_finite,
-    check_float,
     check_labels,
     check_mask,
+    check_matrix,
     check_num_nodes,
     check_tensor,
 )
@@ -107,43 +106,35 @@ def prepare_graph(
         return data
     check_data(data, "x", "edge_index")
     x, graph = data.x, data.edge_index
-    check_float("data.x", x)
-    check_dense("data.x", x)
-    if x.dim() != 2:
-        raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(x.shape)}).")
-    check_finite("data.x", x)
+    check_matrix("data.x", x)
+    try:
+        place = x.device if device is None else torch.device(device)
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"Expected 'device' to be one of torch's (got {device!r}).") from error
     if isinstance(graph, GraphRows):
         check_num_nodes(graph.num_nodes, x.size(0))
         num_edges = graph.num_edges
     else:
         check_edge_index(graph, x.size(0))
-        num_edges = graph.size(1)
-    try:
-        place = x.device if device is None else torch.device(device)
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(f"Expected 'device' to be one of torch's (got {device!r}).") from error
-    edge_weight, edge_attr = data.get("edge_weight"), data.get("edge_attr")
-    if edge_weight is not None:
-        check_edge_weight(edge_weight, num_edges)
-        edge_weight = edge_weight.detach().to(place)
-    if edge_attr is not None:
-        check_tensor("data.edge_attr", edge_attr)
-        if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
+        graph, num_edges = graph.to(place), graph.size(1)
+    edges = {name: data.get(name) for name in ("edge_weight", "edge_attr", "edge_type")}
+    edges = {name: value for name, value in edges.items() if value is not None}
+    if "edge_weight" in edges:
+        check_edge_weight(edges["edge_weight"], num_edges)
+    if "edge_attr" in edges:
+        check_tensor("data.edge_attr", edges["edge_attr"])
+        shape = list(edges["edge_attr"].shape)
+        if shape[:1] != [num_edges]:
             raise ValueError(
                 f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
-                f"'edge_index' (got shape {list(edge_attr.shape)})."
+                f"'edge_index' (got shape {shape})."
             )
-        check_finite("data.edge_attr", edge_attr)
-        edge_attr = edge_attr.detach().to(place)
-    edge_type = data.get("edge_type")
-    if edge_type is not None:
-        check_edge_type(edge_type, num_edges)
-        edge_type = edge_type.to(place)
-    graph = graph.to(place) if isinstance(graph, Tensor) else graph
+        check_finite("data.edge_attr", edges["edge_attr"])
+    if "edge_type" in edges:
+        check_edge_type(edges["edge_type"], num_edges)
+    edges = {name: value.detach().to(place) for name, value in edges.items()}
     nodes = {name: data.get(name) for name in ("y", "train_mask", "val_mask")}
-    return TrainingGraph(
-        x.detach().to(place), graph, edge_weight, edge_attr, edge_type=edge_type, **nodes
-    )
+    return TrainingGraph(x.detach().to(place), graph, **edges, **nodes)
 
 
 def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:

@@ -5,29 +5,18 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_instance, check_labels
+from .._checks import check_labels
 from .._groups import group_starts
+from ..graph.read_data import check_data
 
 
-def check_data(data: Any, name: str = "data") -> None:
-    """Raise a TypeError unless `data`, the argument `name`, is a homogeneous graph."""
-    kind = "a torch_geometric.data.Data with one kind of nodes and edges"
-    check_instance(name, data, Data, kind)
-
-
-def check_edges(data: Any, name: str = "data") -> None:
-    """Raise unless `data` is a homogeneous graph with an `edge_index`."""
-    check_data(data, name)
-    if data.edge_index is None:
-        raise ValueError(f"Expected '{name}' to have an 'edge_index' (got none).")
-
-
-def check_single(data: Any, name: str, fix: str) -> None:
+def check_single(data: Any) -> None:
     """Raise unless `data` is a single homogeneous graph with edges."""
-    check_edges(data, name)
+    check_data(data, "edge_index")
     if data.get("batch") is not None:
         raise ValueError(
-            f"Expected '{name}' to be a single graph (got a 'batch' vector). To fix this, {fix}."
+            "Expected 'data' to be a single graph (got a 'batch' vector). To fix this, transform "
+            "graphs one by one, before they are joined."
         )
 
 

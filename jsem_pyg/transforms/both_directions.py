@@ -40,7 +40,7 @@ class BothDirections(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Change the edges of `data`; `__call__` has copied it."""
-        check_single(data, "data", "transform its graphs one by one")
+        check_single(data)
         if data.get("edge_type") is not None:
             raise ValueError(
                 "Expected 'data' without 'edge_type', which this transform writes (got one). To "

@@ -13,8 +13,9 @@ from .._precision import unit_rows
 from ..curvature import forman_curvature, jaccard_overlap, robust_standardize
 from ..curvature.forman_ricci import METHODS
 from ..diffusion import heat_diffusion
+from ..graph.read_data import check_data
 from ..kernels.edge_dot import edge_dot
-from ._batch import check_edges, edge_graph, record_edges
+from ._batch import edge_graph, record_edges
 
 FEATURES = ("jaccard", "diffusion_cosine")
 
@@ -39,7 +40,7 @@ class EdgeColumns(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Add the new columns to `data`; `__call__` has copied it."""
-        check_edges(data)
+        check_data(data, "edge_index")
         columns = self.columns(data)
         if self.norm:
             graph = edge_graph(data)
@@ -139,8 +140,7 @@ class EdgeGeometry(EdgeColumns):
         if "jaccard" in self.features:
             found["jaccard"] = jaccard_overlap(data.edge_index, data.num_nodes)
         if "diffusion_cosine" in self.features:
-            if data.get("x") is None:
-                raise ValueError("Expected 'data' to have 'x' for 'diffusion_cosine' (got none).")
+            check_data(data, "x")
             y = heat_diffusion(data.x, data.edge_index, data.get("edge_weight"), self.t)
             y = unit_rows(y if y.dtype == torch.float64 else y.float())
             found["diffusion_cosine"] = edge_dot(y, y, *data.edge_index).clamp(-1, 1)

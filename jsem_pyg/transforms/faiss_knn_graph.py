@@ -7,11 +7,12 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_choice, check_tensor
+from ..graph.read_data import check_data
 from ..neighbors import knn_graph
 from ..neighbors.build import GraphOptions
 from ..neighbors.points import METRICS
 from ..neighbors.searcher import SearchOptions
-from ._batch import check_data, record_edges
+from ._batch import record_edges
 
 
 @functional_transform("faiss_knn_graph")

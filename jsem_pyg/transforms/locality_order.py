@@ -62,7 +62,7 @@ class LocalityOrder(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Permute a copy of `data`; its tensors are new, the caller's tensors stay as they are."""
-        check_single(data, "data", "apply LocalityOrder() to each graph before they are joined")
+        check_single(data)
         for name, value in data:
             if is_sparse(value) or name == "node_order":
                 raise ValueError(

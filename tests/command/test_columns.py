@@ -217,7 +217,7 @@ def test_rows_that_lack_a_number_are_left_out_or_filled_by_the_median():
         content(**columns)
     filled = content(impute=True, **columns)
     assert filled.vectors.tolist() == [[1, 5], [3, 6], [3, 7], [8, 8], [3, 9]]
-    assert filled.filled == {"a": 2, "b": 1}
+    assert filled.missing == {"a": 2, "b": 1}
     assert later(filled.encoding, {}, a=["?"], b=["1"]).vectors.tolist() == [[3, 1]]
     assert later(Encoding({}, {}, None), {}, a=["?"], b=["1"]).point.tolist() == [-1]
 

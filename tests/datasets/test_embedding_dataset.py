@@ -97,7 +97,7 @@ def test_errors_name_the_file(tmp_path, fake_model):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"path": "a.npy", "model": "org/name"}, ValueError, "no 'model' and no 'words'"),
+        ({"path": "a.npy", "model": "org/name"}, ValueError, "no 'model' with arrays"),
         ({"path": 3}, TypeError, "'path' to be a path"),
         ({"path": "."}, FileNotFoundError, "'path' to be an existing file"),
         ({"model": 3}, TypeError, "'model' to be a path"),

@@ -16,10 +16,10 @@ def test_is_the_heat_of_the_hodge_laplacian(name):
     out = layer(x, edge_index)
     assert out.shape == x.shape
     parts = dense_parts(edge_index, num_nodes)
-    torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
+    torch.testing.assert_close(out, exact(x, parts, layer.t, layer.t_up))
     layer = SimplicialDiffusion(t=0.7, t_up=2.0, **TIGHT).double()
     out = layer(x, edge_index)
-    torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
+    torch.testing.assert_close(out, exact(x, parts, layer.t, layer.t_up))
 
 
 def test_weights_and_given_triangles():
@@ -29,7 +29,7 @@ def test_weights_and_given_triangles():
     layer = SimplicialDiffusion(0.7, 1.5, **TIGHT).double()
     out = layer(x, edge_index, triangles, w1, w2[:3])
     parts = dense_parts(edge_index, num_nodes, triangles, w1, w2[:3])
-    torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
+    torch.testing.assert_close(out, exact(x, parts, layer.t, layer.t_up))
 
 
 @pytest.mark.parametrize("name", ["random", "ring, no triangle", "no edges"])

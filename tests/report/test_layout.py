@@ -19,7 +19,7 @@ def placed(data, found, times, kind="pca", seed=0):
 def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
     data, found = blobs()
     seen = []
-    monkeypatch.setattr(layout, "_by_pca", lambda stages, seed: seen.extend(stages))
+    monkeypatch.setattr(layout, "_project", lambda stages, *rest: seen.extend(stages))
     placed(data, found, [0.0, 1.0, 3.0])
     signal = reduce_features(data.x, 0)
     weight = data.edge_weight * found.conductances

@@ -96,5 +96,5 @@ def test_refuses():
         EdgeGeometry()(Data(edge_index=graph().edge_index))
     with pytest.raises(TypeError, match=r"'data' to be a torch_geometric\.data\.Data"):
         FormanCurvature()(HeteroData())
-    with pytest.raises(ValueError, match="to have an 'edge_index'"):
+    with pytest.raises(ValueError, match="to have 'edge_index'"):
         FormanCurvature()(Data(num_nodes=3))

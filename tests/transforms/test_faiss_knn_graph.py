@@ -73,5 +73,7 @@ def test_refuses_at_construction():
 def test_refuses_data():
     with pytest.raises(ValueError, match=r"points in 'x' or 'pos' \(got neither\)"):
         FaissKNNGraph()(Data(num_nodes=3))
-    with pytest.raises(TypeError, match=r"Data with one kind .* \(got HeteroData\)"):
+    with pytest.raises(
+        TypeError, match=r"'data' to be a torch_geometric.data.Data \(got HeteroData\)"
+    ):
         FaissKNNGraph()(HeteroData())

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._checks import as_argument, check_edge_vector, check_finite, check_instance
+from ..._checks import as_argument, check_conductance, check_instance
 from ..._fingerprint import digest
 from ...diffusion.evolve import series_coefficients, sum_series
 from ...diffusion.heat import heat_operator
@@ -89,7 +89,7 @@ def column_flow(
         structure, weight = _READER.read(edge_index, column, edge_weight)
         check_instance("edge_index", structure, GraphStructure, "a whole graph")
         if conductance is not None:
-            _check_conductance(conductance, structure.num_edges)
+            check_conductance("conductance", conductance, structure.num_edges)
         edges = torch.stack(structure.edges)
         given = {"edge_index": edges, "edge_weight": weight, "conductance": conductance}
         settings = {name: "None" if v is None else digest(v) for name, v in given.items()}
@@ -107,13 +107,3 @@ def column_flow(
     }
     flow = ColumnFlow(operator, coefficients, num_nodes, channels, dtype, device, has_scales)
     return flow, settings
-
-
-def _check_conductance(conductance: Tensor, num_edges: int) -> None:
-    check_edge_vector("conductance", conductance, num_edges)
-    check_finite("conductance", conductance)
-    if conductance.numel() and not 0 <= conductance.min() <= conductance.max() <= 1:
-        low, high = float(conductance.min()), float(conductance.max())
-        raise ValueError(
-            f"Expected 'conductance' to lie in [0, 1] (got values from {low} to {high})."
-        )
