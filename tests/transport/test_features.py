@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from jsem_pyg.transport.match.features import both_features, local_profiles
 from jsem_pyg.transport.match.likeness import find_nearest
-from jsem_pyg.transport.profiles import Comparable
+from jsem_pyg.transport.profiles import Comparable, overlap_weights
 
 
 def both_ways(edges, size):
@@ -64,3 +64,8 @@ def test_profiles_are_means_and_deviations_over_neighbours():
     np.testing.assert_allclose(found[:, 9:18], mean, atol=1e-5)
     np.testing.assert_allclose(found[:, 18:27] ** 2, spread, atol=2e-5)
     np.testing.assert_allclose(found[:, 27:36], share @ mean, atol=1e-5)
+    edges = np.stack(matrix.tocoo().coords).astype(np.int64)
+    alike = np.zeros_like(adjacency)
+    alike[tuple(edges)] = overlap_weights(torch.from_numpy(edges), 41)
+    alike /= np.maximum(alike.sum(1, keepdims=True), 1e-9)
+    np.testing.assert_allclose(found[:, 45:54], alike @ own, atol=1e-5)
