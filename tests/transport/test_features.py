@@ -5,9 +5,9 @@ import torch
 from scipy.sparse import coo_array
 from scipy.spatial import cKDTree
 
-from jsem_pyg.transport.match.features import local_profiles
+from jsem_pyg.transport.match.features import both_features, local_profiles
 from jsem_pyg.transport.match.likeness import find_nearest
-from jsem_pyg.transport.profiles import Comparable
+from jsem_pyg.transport.profiles import Comparable, overlap_weights
 
 
 def both_ways(edges, size):
@@ -33,6 +33,18 @@ def test_the_nearest_are_ordered_by_likeness_and_then_by_number():
     np.testing.assert_allclose(likeness, [[0.1, 0.1, 0.0, 0.0]], atol=1e-3)
 
 
+def test_features_side_by_side_count_alike():
+    draw = torch.Generator().manual_seed(0)
+    first, second = (
+        Comparable(*(size * torch.randn(rows, width, generator=draw) + 1 for rows in (30, 20)))
+        for size, width in ((1.0, 3), (9.0, 7))
+    )
+    both = both_features(first, second)
+    halves = zip(*(each.split([3, 7], 1) for each in both), strict=True)
+    apart = [torch.cdist(*sides).square().mean() for sides in halves]
+    torch.testing.assert_close(*apart)
+
+
 def test_profiles_do_not_depend_on_names():
     source = neighbors(80)
     name = np.random.default_rng(3).permutation(80)
@@ -52,3 +64,8 @@ def test_profiles_are_means_and_deviations_over_neighbours():
     np.testing.assert_allclose(found[:, 9:18], mean, atol=1e-5)
     np.testing.assert_allclose(found[:, 18:27] ** 2, spread, atol=2e-5)
     np.testing.assert_allclose(found[:, 27:36], share @ mean, atol=1e-5)
+    edges = np.stack(matrix.tocoo().coords).astype(np.int64)
+    alike = np.zeros_like(adjacency)
+    alike[tuple(edges)] = overlap_weights(torch.from_numpy(edges), 41)
+    alike /= np.maximum(alike.sum(1, keepdims=True), 1e-9)
+    np.testing.assert_allclose(found[:, 45:54], alike @ own, atol=1e-5)
