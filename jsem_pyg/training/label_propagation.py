@@ -2,7 +2,7 @@ r"""Label propagation along edges whose conductance is learned from labels that 
 
 1. Half of the labels of each class are sources, which diffuse over the graph.
 2. The cross-entropy of the other half, which was held out, trains the time, the sharpness of the
-   result and the conductances, by gradients through the exact diffusion.
+   result, the balance of the classes and the conductances, by gradients through the diffusion.
 3. Several draws of the half (folds) train at once. In the end all labels are sources.
 """
 
@@ -35,7 +35,7 @@ from ..nn.relation_conductance import RelationConductance, Relations
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
 
-_RATE = 0.3  # of time, sharpness and relations; chosen on DBLP without the nodes of its test sets
+_RATE = 0.3  # of all but the form; chosen on DBLP without the nodes of its test sets
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
 _REFITS = 5  # steps of L-BFGS from the learned conductances to those that a fold alone prefers
 
@@ -67,13 +67,14 @@ def propagate_labels(
     r"""Spread a few labels by heat, along edges whose conductance is learned from the labels.
 
     .. math::
-        \mathbf{P} = \mathrm{softmax} \left( \beta \log \left(
-        e^{-t \mathbf{L}_{\theta}} \mathbf{S} + 10^{-6} \right) \right)
+        \mathbf{P} = \mathrm{softmax} \left( \beta \log \left( \mathbf{H} \,
+        \mathrm{diag}(\mathbf{1}^{\top} \mathbf{H})^{-\gamma} + 10^{-6} \right) \right), \qquad
+        \mathbf{H} = e^{-t \mathbf{L}_{\theta}} \mathbf{S}
 
     where a column of :math:`\mathbf{S}` shares one unit of heat among the labelled nodes of a
-    class; a node with twice as many edges has half the share. Learned are :math:`t`,
-    :math:`\beta` and the conductances :math:`\theta`, from the labels that are not among the
-    sources. An edge conducts by
+    class; a node with twice as many edges has half the share. At :math:`\gamma = 1` all classes
+    have the same heat in the end. Learned are :math:`t`, :math:`\beta`, :math:`\gamma` and the
+    conductances :math:`\theta`, from the labels that are not among the sources. An edge conducts by
 
     - its relation: every relation in `data.edge_type`, or edge type of a `HeteroData`, has a
       conductance. Only their ratios count, so that the largest is 1. The types (a, r, b) and
@@ -124,8 +125,9 @@ def propagate_labels(
         probabilities of the nodes of every type, empty for a `Data`.
 
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
-    2002; Zhang and Lee, "Hyperparameter learning for graph based semi-supervised learning
-    algorithms", 2006, for labels that are left out to learn the weights of edges.
+    2002, also for the mass of classes (:math:`\gamma`); Zhang and Lee, "Hyperparameter learning for
+    graph based semi-supervised learning algorithms", 2006, for labels that are left out to learn
+    the weights of edges.
 
     Example:
         >>> path = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
@@ -201,6 +203,7 @@ class _Propagation(Module):
             self.has_edges = graph.edge_type.bincount(minlength=count) > 0
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
+        self.balance = Parameter(graph.weight.new_zeros(()))
         structure = graph.structure
         num_edges = structure.row_sums(graph.weight.new_ones(structure.num_slots))
         share = F.one_hot(labels.clamp(min=0)) / num_edges.clamp(min=1)[:, None]
@@ -285,8 +288,9 @@ class _Propagation(Module):
         columns = start.transpose(0, 1).flatten(1)  # all folds diffuse at once
         conducting = structure.share_among_edges(total, weight)
         heat = heat_diffusion(columns, structure, conducting, self.log_t.exp())
-        heat = heat.view(start.size(1), len(start), -1).transpose(0, 1)
-        return (heat.clamp(min=0) + _LEAST_HEAT).log() * self.log_sharpness.exp()
+        heat = heat.view(start.size(1), len(start), -1).transpose(0, 1).clamp(min=0)
+        heat = heat * (-self.balance * heat.sum(1, keepdim=True).log()).exp()
+        return (heat + _LEAST_HEAT).log() * self.log_sharpness.exp()
 
 
 def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:
