@@ -77,6 +77,14 @@ def matched_difference(source: csr_array, target: csr_array, partner: Array) -> 
     return float(np.square(difference.data, dtype=np.float64).sum())
 
 
+def greedy(task: Task) -> Assignment:
+    """Pair the nodes that look most alike, none of them twice; those that are left, in order."""
+    partner = greedy_partners(task.candidate, task.bonus, task.target.shape[0])
+    partner = filled(partner, task.target.shape[0])
+    column = np.where(task.bonus > 0, task.candidate, -1)
+    return best_assignment(task, sparse_rows(column, task.bonus, task.target.shape[0]), partner)
+
+
 def greedy_partners(column: Array, value: Array, num_targets: int) -> Array:
     """Pair the largest values [N, m] above zero first: partners [N] out of `column`, -1 for none.
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from .assignment import Assignment, Task, best_assignment, kept_weight, make_task
+from .assignment import Assignment, Task, best_assignment, greedy, kept_weight, make_task
 from .branches import is_sparse, likely_pairs
 from .candidates import search_candidates
 from .confidence import edge_confidence
@@ -77,9 +77,12 @@ class _Search:
 
     def _search_longer(self, best: Assignment) -> Assignment:
         if self.num_pairs <= SCHEDULE.most_heat:
-            both = both_features(self.local, heat_features(*self.sides))
-            self.task = make_task(*self.sides, both, self.seed)
-            best = self._cross(best)
+            heat = heat_features(*self.sides)
+            self.task = make_task(*self.sides, heat, self.seed)
+            best = self._cross("heat", best, self.task)
+            if self._misses(best, SCHEDULE.nearly) and not is_sparse(*self.sides):
+                both = both_features(self.local, heat)
+                best = self._cross("both profiles", best, make_task(*self.sides, both, self.seed))
         is_branched = self.num_pairs <= SCHEDULE.most_branched and is_sparse(*self.sides)
         if self._misses(best, SCHEDULE.copy) and is_branched:
             likely = likely_pairs(*padded(*self.sides))[: self._sizes()[0]]
@@ -115,11 +118,12 @@ class _Search:
                 break
         return best
 
-    def _cross(self, best: Assignment) -> Assignment:
-        """Take the best of a start from heat profiles, of what was found, and of both annealed."""
-        other = self._improve("heat", soft_start(self.task))
-        mixed = self._note("both", swap(self.task, anneal(self.task, best, other)))
-        return best_parts(self.task, best_parts(self.task, best, other), mixed)
+    def _cross(self, stage: str, best: Assignment, task: Task) -> Assignment:
+        """Take the best of a start from features, of what was found, and of both annealed."""
+        start = max(greedy(task), soft_start(task), key=lambda each: each.kept)
+        other = self._note(stage, swap(task, percolate(task, start)))
+        mixed = self._note("both", swap(task, anneal(task, best, other)))
+        return best_parts(task, best_parts(task, best, other), mixed)
 
     def _improve(self, stage: str, start: Assignment) -> Assignment:
         return self._note(stage, swap(self.task, percolate(self.task, start)))
