@@ -143,8 +143,7 @@ def _edge_scores(
     offset[fixed.sum(0) > 0] = -np.inf
     first = hstack(left, format="csr").astype(np.float32)
     second = vstack(right, format="csr").astype(np.float32)
-    none = np.empty((len(first.indptr) - 1, 0), np.int32), np.empty((0, 0), np.float32)
-    column, score = top_products(first, second, offset.astype(np.float32), *none, kept)
+    column, score = top_products(first, second, offset.astype(np.float32), kept)
     is_known = (fixed.sum(1) > 0)[:, None]
     return Soft(np.where(is_known | (score == -np.inf), -1, column), score), offset
 

@@ -40,7 +40,6 @@ class Schedule:
     least_mass: float = 1e-3  # of a pair that says something about its neighbours
     least_gain: float = 1e-6  # of a swap
     block: int = 1 << 24  # products of edges at a time
-    dense: float = 0.1  # share of the pairs of a product from which on it is a dense matrix
     dense_speed: int = 64  # products of dense matrices in the time of one of sparse matrices
     soft_steps: int = 15  # at the temperature `cold`, from features
     anneal: tuple[float, float, int] = (1.0, 6.0, 16)  # inverse temperatures: first, last, number

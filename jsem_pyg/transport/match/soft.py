@@ -42,18 +42,10 @@ def neighbor_scores(task: Task, soft: Soft, kept: int) -> tuple[Array, Array]:
 
     Columns [N, kept] int32, -1 for none, and scores [N, kept] float32, the largest first.
     """
-    from ...kernels.candidates.numba_cpu import largest, top_products  # numba loads slowly
+    from ...kernels.candidates.numba_cpu import neighbor_scores  # numba loads slowly
 
-    size = task.target.shape[0]
-    column = np.where(soft.mass < SCHEDULE.least_mass, -1, soft.column)
-    moved = sparse_rows(column, soft.mass, size) @ task.target
-    shape = task.source.shape[0], size
-    if moved.nnz > SCHEDULE.dense * np.prod(moved.shape) and np.prod(shape) <= SCHEDULE.block:
-        score = task.source @ moved.toarray()
-        score[np.arange(len(score))[:, None], task.candidate] += task.bonus
-        return largest(score, kept)
-    nothing = np.zeros(size, np.float32)
-    return top_products(task.source, moved, nothing, task.candidate, task.bonus, kept)
+    mass = np.where(soft.mass < SCHEDULE.least_mass, 0, soft.mass)
+    return neighbor_scores(*task[:2], soft.column, mass, *task[2:], kept)
 
 
 def from_likeness(task: Task, temperature: float) -> Soft:

@@ -5,56 +5,67 @@ from scipy.sparse import csr_array
 from jsem_pyg.kernels.candidates import numba_cpu
 
 
-def sparse(rng, rows, columns, density):
-    kept = rng.random((rows, columns)) < density
-    return csr_array((rng.random((rows, columns)) * kept).astype(np.float32))
+def graph(size, density, seed):
+    rng = np.random.default_rng(seed)
+    half = (rng.random((size, size)) * (rng.random((size, size)) < density)).astype(np.float32)
+    return csr_array(half + half.T)
+
+
+def dense(source, target, column, mass, candidate, bonus):
+    """The definition, and which pairs have a score."""
+    rows = np.arange(source.shape[0])[:, None]
+    matched = np.zeros((source.shape[0], target.shape[0]))
+    np.add.at(matched, (rows, column), np.maximum(mass, 0))
+    total = source.toarray() @ matched @ target.toarray()
+    np.add.at(total, (rows, candidate), bonus)
+    return total
 
 
 @pytest.mark.parametrize(
-    ("shape", "density"),
+    ("sizes", "density"),
     [
-        ((40, 50, 40), 0.1),
-        ((30, 30, 50), 0.02),
-        ((50, 30, 30), 0.9),
-        ((6, 6, 200), 0.5),
-        ((200, 200, 6), 0.9),
-        ((7, 3, 3), 0.0),
-        ((1, 1, 1), 0.0),
+        ((40, 40), 0.1),
+        ((30, 50), 0.02),
+        ((50, 30), 0.9),
+        ((6, 200), 0.5),
+        ((200, 6), 0.9),
+        ((7, 3), 0.0),
+        ((1, 1), 0.0),
     ],
 )
-@pytest.mark.parametrize("count", [0, 3])
-def test_largest_entries_are_those_of_the_product(shape, density, count):
+def test_scores_are_those_of_the_products(sizes, density):
     rng = np.random.default_rng(1)
-    (rows, middle, columns), kept = shape, 8
-    left, right = sparse(rng, rows, middle, density), sparse(rng, middle, columns, density)
-    offset = -rng.random(columns).astype(np.float32)
-    offset[columns // 2 :][:1] = -np.inf
-    count = min(count, columns)
-    candidate = np.stack([rng.permutation(columns)[:count] for _ in range(rows)]).astype(np.int32)
-    bonus = rng.random(candidate.shape).astype(np.float32)
-    found, value = numba_cpu.top_products(left, right, offset, candidate, bonus, kept)
-    expected = left.toarray() @ right.toarray() + offset
-    has = (left != 0).toarray() @ (right != 0).toarray() > 0
-    each = np.arange(rows)[:, None]
-    expected[each, candidate] += bonus
-    has[each, candidate] = True
-    expected = np.where(has, expected, -np.inf)
-    best = -np.sort(-expected, 1)[:, :kept]
-    np.testing.assert_allclose(value[:, : best.shape[1]], best, rtol=1e-4, atol=1e-6)
-    assert np.array_equal(found >= 0, value > -np.inf)
-    for row in range(rows):
+    source, target = (graph(size, density, seed) for seed, size in enumerate(sizes))
+    count = min(3, sizes[1])
+    column = np.stack([rng.permutation(sizes[1])[:count] for _ in range(sizes[0])]).astype(np.int32)
+    candidate = np.roll(column, 1, 0)
+    mass, bonus = (rng.random(column.shape).astype(np.float32) for _ in range(2))
+    mass[::3] = 0
+    mass[1::3, 0] = 0
+    kept = 8
+    found, value = numba_cpu.neighbor_scores(source, target, column, mass, candidate, bonus, kept)
+    expected = dense(source, target, column, mass, candidate, bonus)
+    assert found.shape == value.shape == (sizes[0], kept)
+    assert (value[:, 1:] <= value[:, :-1]).all()
+    for row in range(sizes[0]):
         there = found[row] >= 0
+        assert np.array_equal(there, value[row] > -np.inf)
         assert len(set(found[row][there])) == there.sum()
-        np.testing.assert_allclose(
-            expected[row][found[row][there]], value[row][there], rtol=1e-4, atol=1e-6
-        )
+        np.testing.assert_allclose(value[row][there], expected[row][found[row][there]], rtol=1e-5)
+        best = np.sort(expected[row][expected[row] > 0])[::-1][:kept]
+        np.testing.assert_allclose(value[row][: best.size], best, rtol=1e-5)
 
 
-def test_largest_entries_of_a_matrix():
-    score = np.random.default_rng(0).standard_normal((20, 15)).astype(np.float32)
-    column, value = numba_cpu.largest(score, 5)
-    assert np.array_equal(column, np.argsort(-score, 1)[:, :5])
-    assert np.array_equal(value, -np.sort(-score, 1)[:, :5])
-    column, value = numba_cpu.largest(score[:, :2], 5)
-    assert (column[:, 2:] == -1).all()
-    assert (value[:, 2:] == -np.inf).all()
+def test_the_largest_entries_of_a_product():
+    rng = np.random.default_rng(0)
+    left = csr_array((rng.random((20, 30)) * (rng.random((20, 30)) < 0.1)).astype(np.float32))
+    right = csr_array((rng.standard_normal((30, 15))).astype(np.float32))
+    offset = rng.standard_normal(15).astype(np.float32)
+    offset[3] = -np.inf
+    column, value = numba_cpu.top_products(left, right, offset, 5)
+    expected = left.toarray() @ right.toarray() + offset
+    for row in range(20):
+        has_any = np.diff(left.indptr)[row] > 0
+        best = np.argsort(-expected[row])[: 5 if has_any else 0]
+        assert column[row].tolist() == [*best.tolist(), *[-1] * (5 - len(best))]
+        np.testing.assert_allclose(value[row][: len(best)], expected[row][best], rtol=1e-4)
