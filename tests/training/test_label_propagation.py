@@ -74,6 +74,30 @@ def test_is_heat_of_the_sources(has_weight):
     torch.testing.assert_close(found[rest, None], terms @ learned, rtol=1e-3, atol=1e-3)
 
 
+def test_the_balance_of_classes_is_learned():
+    """A small dense class and a large one: logits differ by a power of the heat of the classes."""
+    chance = torch.Generator().manual_seed(0)
+    y = (torch.arange(80) >= 16).long()
+    rate = torch.where(y[:, None] == y, torch.where(y == 0, 0.8, 0.1), 0.08)
+    edges = (torch.rand(80, 80, generator=chance) < rate).triu(1)
+    w = (edges | edges.T).double()
+    w[0, 79] = w[79, 0] = 1.0
+    labels = torch.where(torch.arange(80) % 4 == 0, y, UNKNOWN)
+    result = propagate_labels(Data(edge_index=w.nonzero().T, num_nodes=80), labels)
+    degree = w.sum(1).clamp(min=1)
+    sources = nn.functional.one_hot(labels.clamp(min=0)) * (labels >= 0)[:, None] / degree[:, None]
+    laplacian = torch.eye(80) - degree.rsqrt()[:, None] * w * degree.rsqrt()
+    heat = torch.from_numpy(expm(-result.t * laplacian.numpy())) @ (sources / sources.sum(0))
+    rest = (labels < 0) & (w.sum(1) > 0)
+    gap, found = (each.double().log().diff(dim=1)[rest] for each in (heat, result.probabilities))
+    terms = torch.cat([gap, torch.ones_like(gap)], dim=1)
+    sureness, shift = torch.linalg.lstsq(terms, found).solution.flatten()
+    power = -shift / (sureness * heat.sum(0).log().diff())
+    assert abs(power) > 0.1
+    expected = terms @ torch.stack([sureness, shift])
+    torch.testing.assert_close(found[:, 0], expected, rtol=1e-3, atol=0.03)
+
+
 class Half(nn.Module):
     """Every edge conducts the same half."""
 
