@@ -53,13 +53,12 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 def coefficients_at(t: Tensor, degree: int, longest: float) -> Tensor:
     """Compute the coefficients of checked times, none above `longest`, in float64."""
     rate, cosines, first = device_table(degree, longest, t.device)
-    times = t.reshape(1, -1)
-    # At short times exp - 1, and one added to c_0: so all digits of c_1 are right. At long ones
-    # exp, whose terms are as small as their sum: rounding hardly depends on the order of the terms.
-    is_short = times < 1
-    decay = -rate * times
-    samples = torch.where(is_short, torch.expm1(decay), torch.exp(decay))
-    return torch.addmm(first * is_short, cosines, samples).reshape(-1, *t.shape)
+    decay = -rate * t.reshape(1, -1)
+    if longest < 1:  # exp - 1, and one added to c_0: all digits of c_1 are right
+        found = torch.addmm(first, cosines, torch.expm1(decay))
+    else:  # 1 plus a sum near -1 would leave the rounding of a thousand terms in a small c_0
+        found = cosines @ torch.exp(decay)
+    return found.reshape(degree + 1, *t.shape)
 
 
 def sample_count(degree: int, longest: float) -> int:

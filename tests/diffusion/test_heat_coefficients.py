@@ -41,6 +41,7 @@ def test_the_error_stays_below_the_bound_and_reaches_it_at_one(t):
 def test_are_positive_and_sum_to_one():
     coefficients = heat_coefficients(torch.tensor([0.5, 5.0]), 60)
     assert coefficients.shape == (61, 2)
+    assert heat_coefficients(torch.empty(0), 60).shape == (61, 0)
     assert coefficients.min() >= -1e-15
     torch.testing.assert_close(coefficients.sum(0), torch.ones(2, dtype=torch.float64))
 
