@@ -53,11 +53,18 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 def coefficients_at(t: Tensor, degree: int, longest: float) -> Tensor:
     """Compute the coefficients of checked times, none above `longest`, in float64."""
     rate, cosines, first = device_table(degree, longest, t.device)
-    decay = -rate * t.reshape(1, -1)
-    if longest < 1:  # exp - 1, and one added to c_0: all digits of c_1 are right
+    times = t.reshape(1, -1)
+    decay = -rate * times
+    # Below one exp - 1, and one added to c_0, so that all digits of c_1 are right. From one on exp:
+    # 1 plus a sum near -1 would leave the rounding of a thousand terms in a small c_0.
+    if longest < 1:
         found = torch.addmm(first, cosines, torch.expm1(decay))
-    else:  # 1 plus a sum near -1 would leave the rounding of a thousand terms in a small c_0
+    elif times.numel() == 1:  # most calls, and a small graph feels the choice below
         found = cosines @ torch.exp(decay)
+    else:
+        is_short = times < 1
+        samples = torch.where(is_short, torch.expm1(decay), torch.exp(decay))
+        found = torch.addmm(first * is_short, cosines, samples)
     return found.reshape(degree + 1, *t.shape)
 
 

@@ -67,3 +67,9 @@ def test_are_those_of_the_bessel_functions(t):
         expected = ive(np.arange(degree + 1.0), t)
         expected[1:] *= 2
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-15 * min(t, 1))
+
+
+def test_short_times_keep_their_digits_beside_long_ones():
+    times = torch.tensor([1e-9, 0.5, 40.0, 1e4], dtype=torch.float64)
+    alone = torch.stack([heat_coefficients(t, 1) for t in times], dim=1)
+    torch.testing.assert_close(heat_coefficients(times, 1), alone, rtol=1e-12, atol=0)

@@ -99,9 +99,9 @@ def _coefficient_kernel(
         is_small = (y > -0.5) & (power != 1.0)
         tiny = (power - 1.0) * y / tl.log(tl.where(is_small, power, 2.0))
         less_one = tl.where(power == 1.0, y, tl.where(is_small, tiny, power - 1.0))
-        total += tl.sum(cosine * less_one, axis=0)
+        total += tl.sum(cosine * tl.where(t[None, :] < 1.0, less_one, power), axis=0)
         slope += tl.sum(cosine * power * y, axis=0)
-    total += tl.where(k == 0, 1.0, 0.0)
+    total += tl.where((k == 0) & (t < 1.0), 1.0, 0.0)
     at = k * num_times + lanes
     tl.store(coefficients + at, total.to(coefficients.dtype.element_ty), mask=inside)
     tl.store(slopes + at, slope * RATE, mask=inside)
