@@ -5,31 +5,30 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from .._precision import normalize_rows
-from ..diffusion.filters import PersonalizedPageRank
 from ..graph import GraphStructure
-from ..training.clusters import is_better
+from ..training.label_spread import choose_way, logarithm, mean_cut, ways_to_spread
 from ..training.training_graph import TrainingGraph, keep_known
 from .neighbor_estimator import ClassEstimator
 
-RESTART = 0.01  # long walks: a few labels reach the ends of long clusters
 WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of far components
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points when only a few have labels; -1 stands for no label.
 
-    Labels spread over the graph of nearest neighbours in two ways, and the better one is kept. In
-    self-training (:func:`~jsem_pyg.training.fit`) a linear classifier learns the known labels, its
-    probabilities diffuse, and it learns again from the result. Random walks that restart at the
-    labels follow the edges alone, as scikit-learn's `LabelSpreading` does: they find classes of any
-    shape. They are kept if their modularity is at least 0.01 higher, or if much less weight lies
-    between their classes.
+    Labels spread over the graph of nearest neighbours by random walks that restart at the labels,
+    of three lengths, or by heat and a logistic regression of the features, whichever has the lower
+    loss of labels that are held out in turn. Self-training (:func:`~jsem_pyg.training.fit`) goes on
+    from there, and is kept if its own loss is lower still. Classes may have any shape, and count
+    alike in all of this, however many labels or points they have.
+
+    With one label a class nothing can be held out. Labels then spread by the longest walks, which
+    is close to Poisson learning, and self-training is kept if it cuts off no more of the weight of
+    a class, in the mean over classes; the probabilities are then not measured by anything.
 
     A point without a path to any label has the shares of the classes among the labels.
 
@@ -47,12 +46,13 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         transduction_: [N] the class of each fitted point: its label, if it has one.
         label_distributions_: [N, C] how probable each class is for it; certain if it has a
             label.
-        by_graph_: True if labels were spread along the edges alone.
+        by_graph_: True if labels were spread once; False if self-training was kept.
         edge_index_, edge_weight_, conductances_, t_: as in :class:`DiffusionClusterer`.
         n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
-    Source: Zhou et al., "Learning with local and global consistency", 2004, for the task.
+    Sources: Zhou et al., "Learning with local and global consistency", 2004; Calder et al.,
+    "Poisson learning: graph based semi-supervised learning at very low label rates", ICML 2020.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
@@ -79,10 +79,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             self.classes_, number = np.unique(y[known], return_inverse=True)
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
-            trained = self._self_train(len(self.classes_), labels)
-            spread = _spread_labels(graph, labels, len(self.classes_))
-            if is_better(spread.argmax(-1), trained, graph):
-                self._take_instead(keep_known(spread, labels))
+            self._spread(labels)
             self._reached = _reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
             self._of_nodes = self._or_shares(self._reached, keep_known(self._field.p, labels))
@@ -90,6 +87,26 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         self._is_fitted = True
         return self
+
+    def _spread(self, labels: Tensor) -> None:
+        """Spread the labels [N], and keep self-training from there if held-out labels prefer it."""
+        graph, count = self._graph.graph, len(self.classes_)
+        t, ways = ways_to_spread(graph, self._times, self._seed)
+        start = choose_way(ways, labels, self._seed)
+
+        def train(known: Tensor) -> Tensor:
+            self._self_train(count, known, times=[t], start=start)
+            return logarithm(self._field.p)
+
+        trained = choose_way([train], labels, self._seed)
+        p = keep_known(start.probabilities(labels), labels)
+        classes = self._self_train(count, labels, times=[t], start=start)
+        if trained.loss == start.loss:  # nothing was held out
+            is_worse = mean_cut(graph, p.argmax(-1)) < mean_cut(graph, classes)
+        else:
+            is_worse = start.loss < trained.loss
+        if is_worse:
+            self._take_instead(p)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class [M] of each point [M, D], one by one."""
@@ -131,22 +148,6 @@ def _is_known(y: np.ndarray) -> np.ndarray:
         raise ValueError("Expected the labels in 'y' to be all text, or all numbers (got both).")
     check_classification_targets(given)
     return known
-
-
-@torch.no_grad()
-def _spread_labels(graph: TrainingGraph, labels: Tensor, num_classes: int) -> Tensor:
-    """Estimate class probabilities [N, C] by random walks that restart at labels [N].
-
-    Unknown labels are -1.
-
-    Source: Zhou et al., "Learning with local and global consistency", 2004, with classes divided by
-    the root of their sums.
-    """
-    start = F.one_hot(labels.clamp(min=0), num_classes).double() * (labels >= 0)[:, None]
-    weight = None if graph.edge_weight is None else graph.edge_weight.double()
-    score = PersonalizedPageRank(RESTART)(start, graph.structure, weight, tol=1e-9)
-    score = score.clamp(min=0)
-    return normalize_rows(score / score.sum(0).sqrt())
 
 
 def _reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:

@@ -243,12 +243,13 @@ class ClassEstimator(NeighborEstimator):
         """Compute class probabilities [M, C] of points [M, D], one by one."""
         return self._evaluate(X).numpy()
 
-    def _self_train(self, num_classes: int, labels: Tensor | None = None) -> Tensor:
+    def _self_train(self, num_classes: int, labels: Tensor | None = None, **start: Any) -> Tensor:
         """Train a classifier on the graph, and return the class [N] of each node."""
         graph = self._graph.graph
         with torch.random.fork_rng(devices=[]):  # initial weights are drawn
             model = DiffusionClassifier(graph.x.size(1), num_classes).to(graph.x.dtype)
-        self_train(model, graph, times=self._times, labels=labels, seed=self._seed)
+        options = {"times": self._times, "labels": labels, "seed": self._seed, **start}
+        self_train(model, graph, **options)
         q = keep_known(model.classify(graph.x).detach(), labels)
         self._diffuse(model, q, by_graph=False)
         return keep_known(self._field.p, labels).argmax(-1)

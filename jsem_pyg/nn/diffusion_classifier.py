@@ -14,7 +14,7 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
-from .._precision import center_and_normalize, check_type_of_layer, normalize_rows
+from .._precision import affine_rows, check_type_of_layer, lengths, normalize_rows
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
 from .anisotropic_diffusion import AnisotropicDiffusion
@@ -33,13 +33,15 @@ class DiffusionClassifier(torch.nn.Module):
         \mathbf{P}^{\prime} &= b\left( e^{-t \mathbf{L}_{\theta}} \mathbf{P} \right), \qquad
         w^{\prime}_{ij} = w_{ij} \, h(\mathbf{p}_i, \mathbf{p}_j)
 
-    with the centred features :math:`\hat{\mathbf{X}}`, their rows of length one, and the
-    conductance :class:`AgreementConductance`: an edge conducts as far as the probabilities around
-    its two ends agree. What is learned, :math:`\mathbf{W}`, is one projection shared by both ends
-    of every edge. The balance :math:`b` divides each class by a power of its mean, so that large
-    classes do not swallow small ones, and brings the sum of each row back to one.
+    with the centred features beside a constant column of 1.5 times their mean length, rows
+    :math:`\hat{\mathbf{X}}` of length one together: classes may lie in any direction and at any
+    distance from the centre. The conductance is :class:`AgreementConductance`: an edge conducts as
+    far as the probabilities around its two ends agree. What is learned, :math:`\mathbf{W}`, is one
+    projection shared by both ends of every edge. The balance :math:`b` divides each class by a
+    power of its mean, so that large classes do not swallow small ones, and brings the sum of each
+    row back to one.
 
-    In training mode a call uses its own centre and class means, in evaluation mode the means of
+    In training mode a call uses its own centre, length and class means, in evaluation mode those of
     the training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
     then depend on its own component of the graph, not on other nodes in the call.
 
@@ -95,7 +97,7 @@ class DiffusionClassifier(torch.nn.Module):
         self.num_classes = num_classes
         self.balance = balance
         size = num_classes or 0  # weights without rows: modules, optimisers and files take them
-        self.lin = Linear(in_channels, size, weight_initializer="glorot")
+        self.lin = Linear(in_channels + 1, size, weight_initializer="glorot")
         self.isotropic = AnisotropicDiffusion(0, t=t, **kwargs)
         agree = AgreementConductance() if conductance is None else conductance
         self.anisotropic = AnisotropicDiffusion(0, t=t, conductance=agree, **kwargs)
@@ -109,6 +111,7 @@ class DiffusionClassifier(torch.nn.Module):
         del self.anisotropic.time
         self.anisotropic.__dict__["time"] = self.isotropic.time
         self.center = RunningMean(in_channels)
+        self.length = RunningMean(1)
         self.isotropic_mean = RunningMean(size)
         self.anisotropic_mean = RunningMean(size)
         self._reader = GraphReader()
@@ -139,15 +142,15 @@ class DiffusionClassifier(torch.nn.Module):
             each.data = each.new_zeros(size, *each.shape[1:])
 
     def reset_parameters(self) -> None:
-        """Draw the linear map again, return to the initial time, clear centre and class means."""
+        """Draw the linear map again, return to the initial time, clear all means."""
         self.lin.reset_parameters()
         self.isotropic.reset_parameters()
         self.anisotropic.reset_parameters()
         self.reset_means()
 
     def reset_means(self) -> None:
-        """Clear centre and class means; until the next training every call uses its own ones."""
-        for mean in (self.center, self.isotropic_mean, self.anisotropic_mean):
+        """Clear all means; until the next training every call uses its own ones."""
+        for mean in (self.center, self.length, self.isotropic_mean, self.anisotropic_mean):
             mean.reset()
 
     @property
@@ -168,7 +171,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self._classify(x)
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the input of the linear map: x [N, D] less the centre, rows of length one."""
+        """Return the input of the linear map [N, D + 1]: centred x [N, D] beside a constant."""
         self._check_features(x)
         return self._center(x)
 
@@ -180,7 +183,9 @@ class DiffusionClassifier(torch.nn.Module):
         check_type_of_layer("x", x, self.lin)
 
     def _center(self, x: Tensor, graph: Any = None) -> Tensor:
-        return center_and_normalize(x, self.center(x, _mean_over(graph, x)))
+        x = x - self.center(x, _mean_over(graph, x))
+        length = lengths(x)
+        return affine_rows(x, self.length(length, _mean_over(graph, length)))
 
     def _classify(self, x: Tensor, graph: Any = None) -> Tensor:
         # In the type of the parameters, within autocast too.

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative, check_nonnegative_int, check_positive, check_times
-from .._precision import unit_rows
+from .._precision import OFFSET
 from ..diffusion import heat_diffusion
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph, check_known_classes, prepare_graph
@@ -17,7 +17,6 @@ from .triplets import GraphTriplets, TripletLoss
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
 NUM_TRIPLETS = 20_000  # that times are compared on
-OFFSET = 1.5  # chosen on digits and AG News
 _C = 100.0  # rows of length one: less shrinkage than scikit-learn's default
 
 
@@ -115,19 +114,26 @@ def classify_by_heat(
         check_positive("t", t)
     check_nonnegative_int("seed", seed)
     graph = prepare_graph(data)
-    graph = replace(graph, x=_centered_beside_a_constant(graph.x))
     if check_known_classes(labels, graph.x.size(0)) < 2:
         raise ValueError("Expected 'labels' to name at least two classes (got 1).")
-    t = select_time(graph, seed=seed).t if t is None else float(t)
-    with torch.no_grad():
-        z = unit_rows(heat_diffusion(graph.x, graph.structure, graph.edge_weight, t))
+    t, z = diffused_features(graph, TIMES if t is None else [float(t)], seed)
     return HeatClassified(logistic_regression(z, labels.to(z.device)), t)
 
 
-def _centered_beside_a_constant(x: Tensor) -> Tensor:
-    x = x - x.mean(0)
+def diffused_features(
+    graph: TrainingGraph, times: Sequence[float], seed: int
+) -> tuple[float, Tensor]:
+    """Diffuse centred features beside a constant for the best of the times: t, and rows [N, D + 1].
+
+    The constant is 1.5 times the root mean square of the lengths; the rows end with length one.
+    """
+    x = graph.x - graph.x.mean(0)
     length = torch.linalg.vector_norm(x, dim=1)
-    return torch.cat([x, (OFFSET * length.square().mean().sqrt()).expand(len(x), 1)], dim=1)
+    constant = (OFFSET * length.square().mean().sqrt()).expand(len(x), 1)
+    graph = replace(graph, x=torch.cat([x, constant], dim=1))
+    t = select_time(graph, times, seed=seed).t if len(times) > 1 else times[0]
+    [found] = graph.diffused_rows(graph.x, [t])
+    return found
 
 
 def logistic_regression(z: Tensor, labels: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ neighbourhoods disagree.
 3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`) for that time or half of
    it, again by modularity; take them as pseudo-labels, and repeat from 2.
 
-With a few labels, step 1 is a first classifier that learns these from the diffused features, for
-the time of the lowest triplet loss. Labelled nodes always count as confident, and keep their
-labels.
+With a few labels, step 1 spreads these along the edges or by the diffused features, in the way that
+labels held out in turn prefer (:mod:`jsem_pyg.training.label_spread`); the time is that of the
+lowest triplet loss. Labelled nodes always count as confident, and keep their labels.
 """
 
 import logging
@@ -26,13 +26,13 @@ from torch import Tensor
 
 from .._checks import check_positive, check_times
 from .._groups import group_places
-from .._precision import center_and_normalize, without_autocast
+from .._precision import without_autocast
 from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import k_means
-from .heat_classifier import select_time
 from .history import EpochRow, FitResult
+from .label_spread import Chosen, choose_way, ways_to_spread
 from .seeds import Purpose, seeded_rng
 from .training_graph import TrainingGraph, check_known_classes, keep_known
 
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 TIMES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 ROUNDS = 4
 CONFIDENT_SHARE = 0.5  # of the nodes of every class
-LOGIT_SCALE = 10.0  # features have rows of length one: this conditions the classifier's problem
+LOGIT_SCALE = 18.0  # features have rows of length one: this conditions the classifier's problem
 WEIGHT_DECAY = 1e-3
 MOST_STEPS = 50  # of L-BFGS
 _DIGITS = 10  # of a modularity; further digits are rounding
@@ -62,8 +62,12 @@ def self_train(
     times: Sequence[float] = TIMES,
     labels: Tensor | None = None,
     seed: int = 0,
+    start: Chosen | None = None,
 ) -> FitResult:
-    """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`."""
+    """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`.
+
+    Labels spread in the way `start`, or in the one that held-out labels prefer.
+    """
     check_times(times, check_positive)
     structure = graph.structure  # first, so that a graph that is refused leaves the model as it is
     num_classes = _read_num_classes(model, graph, labels, seed)
@@ -77,7 +81,7 @@ def self_train(
     if labels is None:
         t, p = _cluster(features, num_classes, graph, times, seed)
     else:
-        t, p = _learn_labels(model, features, graph, times, labels, seed)
+        t, p = _learn_labels(graph, times, labels, start, seed)
     _log.info("self-training from t = %g", t)
     history: list[EpochRow] = []
     for epoch in range(1, rounds + 1):
@@ -127,21 +131,12 @@ def _cluster(
 
 
 def _learn_labels(
-    model: DiffusionClassifier,
-    features: Tensor,
-    graph: TrainingGraph,
-    times: Sequence[float],
-    labels: Tensor,
-    seed: int,
+    graph: TrainingGraph, times: Sequence[float], labels: Tensor, start: Chosen | None, seed: int
 ) -> PseudoLabels:
-    """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
-    t = select_time(graph, times, seed=seed).t
-    [(_, z)] = graph.diffused_rows(features, [t])
-    z = center_and_normalize(z)
-    fit_classifier(model, z, labels >= 0, labels)
-    with torch.no_grad():
-        q = model.lin(z).softmax(-1)
-        return diffuse_probabilities(model, graph, keep_known(q, labels), t)
+    """Spread labels [N] (-1: unknown) in the way that held-out labels prefer, or as given."""
+    t, ways = ways_to_spread(graph, times, seed)
+    start = choose_way(ways, labels, seed) if start is None else start
+    return PseudoLabels(t, keep_known(start.probabilities(labels).to(graph.x), labels))
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -77,3 +77,33 @@ def test_a_list_keeps_what_numpy_would_make_text_of():
         DiffusionLabelSpreading(8).fit(X, [np.nan if each == -1 else each for each in y])
     with pytest.raises(ValueError, match="'y' to be all text, or all numbers"):
         DiffusionLabelSpreading(8).fit(X, [4 if each == "a" else each for each in y])
+
+
+@pytest.mark.parametrize("columns", [2, 10])
+@pytest.mark.parametrize(
+    ("sizes", "given"),
+    [((900, 60, 40), (3, 3, 3)), ((400, 40), (3, 3)), ((900, 60, 40), (54, 4, 2))],
+)
+def test_classes_of_unequal_size_are_recalled_alike(sizes, given, columns):
+    rng = np.random.default_rng(1)
+    center = 8 * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.8]]) @ np.eye(2, columns)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    x = center[y] + rng.normal(size=(len(y), columns))
+    known = few_of_each(y, given)
+    model = DiffusionLabelSpreading(n_neighbors=10, random_state=0).fit(x, known)
+    for label in range(len(sizes)):
+        assert (model.transduction_ == label)[y == label].mean() > 0.95
+        assert (model.predict(x + 1e-3) == label)[y == label].mean() > 0.95
+
+
+def test_one_label_of_each_digit_is_enough_for_most():
+    X, y = load_digits(return_X_y=True)
+    model = DiffusionLabelSpreading(random_state=0).fit(X, few_of_each(y, [1] * 10))
+    assert (model.transduction_ == y).mean() > 0.8
+
+
+def few_of_each(y, given):
+    known = np.full(len(y), -1)
+    for label, count in enumerate(given):
+        known[np.flatnonzero(y == label)[:count]] = label
+    return known

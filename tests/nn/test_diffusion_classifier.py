@@ -19,6 +19,7 @@ def make_model(num_classes=3, dtype=torch.float32, **kwargs):
 def by_the_formula(model, data):
     """Dense, from the docstring alone."""
     x = data.x - data.x.mean(0)
+    x = torch.cat([x, (1.5 * x.norm(dim=1).mean()).expand(len(x), 1)], dim=1)
     x = x / x.norm(dim=1, keepdim=True)
     q = (x @ model.lin.weight.T + model.lin.bias).softmax(-1)
     w = torch.zeros(len(x), len(x), dtype=x.dtype)
@@ -192,7 +193,7 @@ def test_the_number_of_classes_may_come_later():
     model.set_num_classes(3)  # says nothing new
     assert repr(model) == "DiffusionClassifier(4, 3, t=2.0, balance=0.5)"
     assert all(one is other for one, other in zip(parameters, model.parameters(), strict=True))
-    assert model.lin.weight.unique().numel() == 3 * CHANNELS  # drawn
+    assert model.lin.weight.unique().numel() == 3 * (CHANNELS + 1)  # drawn
     p = model(data.x.double(), data.edge_index)
     assert p.shape == (NUM_NODES, 3)
     assert p.dtype == torch.float64

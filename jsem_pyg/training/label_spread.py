@@ -1,0 +1,121 @@
+"""Ways to spread a few labels over a graph, and the choice among them by labels held out in turn.
+
+Random walks that restart at the labels follow the edges, the longer the less often they restart;
+where they never do, that is Poisson learning. Heat and logistic regression follows the features.
+Every class has the same mass, whatever the number of its labels or nodes.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..diffusion.filters import PersonalizedPageRank
+from .heat_classifier import diffused_features, logistic_regression
+from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph
+
+RESTARTS = (0.003, 0.03, 0.3)  # the first one where no label can be held out
+FOLDS = 5
+LEAST = 1e-6  # of a probability, or of a class's visits, as a share of their mean
+SHARPNESS = [2.0**power for power in range(-2, 8)]
+
+Way = Callable[[Tensor], Tensor]  # from labels [N], -1 where unknown, to scores [N, C]
+
+
+class Chosen(NamedTuple):
+    """The best of several ways, by the loss of labels that were held out."""
+
+    way: Way
+    sharpness: float  # by which scores are multiplied
+    loss: float  # infinity if no class has two labels
+
+    def probabilities(self, labels: Tensor) -> Tensor:
+        """Return class probabilities [N, C] by labels [N], -1 where unknown."""
+        return (self.sharpness * self.way(labels)).softmax(-1)
+
+
+def ways_to_spread(
+    graph: TrainingGraph, times: Sequence[float], seed: int
+) -> tuple[float, list[Way]]:
+    """Return the time for which features diffuse, and ways along the edges and by the features."""
+    t, z = diffused_features(graph, times, seed)
+    walks: list[Way] = [partial(walk, graph, restart) for restart in RESTARTS]
+    return t, [*walks, lambda labels: logarithm(logistic_regression(z, labels))]
+
+
+@torch.no_grad()
+def walk(graph: TrainingGraph, restart: float, labels: Tensor) -> Tensor:
+    """Return how often walks from the labels [N] of a class visit a node: logarithms [N, C].
+
+    Relative to the node's weight; walks begin at each label of a class alike.
+
+    Sources: Zhou et al., "Learning with local and global consistency", 2004; Calder et al.,
+    "Poisson learning", ICML 2020, for the limit without restarts.
+    """
+    structure, weight = graph.structure, graph.edge_weight
+    dtype = torch.float32 if structure.device.type == "mps" else torch.float64
+    ones = torch.ones(structure.num_edges, device=structure.device)
+    weight = (ones if weight is None else weight).to(dtype)
+    degree = structure.row_sums(structure.to_slots(weight))[:, None]
+    root = torch.where(degree > 0, degree, 1).sqrt()
+    start = F.one_hot(labels.clamp(min=0)).to(weight) * (labels >= 0)[:, None]
+    visits = PersonalizedPageRank(restart)(start / start.sum(0) / root, structure, weight, tol=1e-9)
+    return logarithm(visits.clamp(min=0) / root * root.square().sum())
+
+
+def logarithm(p: Tensor) -> Tensor:
+    """Return the logarithm of scores >= 0, in float64 if there is such a type."""
+    return (p if p.device.type == "mps" else p.double()).add(LEAST).log()
+
+
+def choose_way(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
+    """Choose the way of the lowest cross-entropy of labels [N] that are held out in turn.
+
+    Classes count alike. One label of each class at least stays; without a class of two, the first
+    way is taken. The sharpness is the least one whose loss is within 1 / n of the lowest, of n
+    labels that are held out: so many without an error do not say more.
+    """
+    fold = _draw_folds(labels, derive_generator(seed, Purpose.FOLDS))
+    held_out = fold >= 0
+    target = labels[held_out]
+    if not len(target):
+        return Chosen(ways[0], 1.0, float("inf"))
+    share = 1 / torch.bincount(target).to(torch.float64)[target]
+    found = []
+    for way in ways:
+        scores = torch.stack([way(labels.where(fold != k, -1)) for k in fold[held_out].unique()])
+        number = fold[held_out].unique(return_inverse=True)[1]
+        scores = scores[:, held_out][number, torch.arange(len(target), device=target.device)]
+        losses = []
+        for sharpness in SHARPNESS:
+            surprise = F.cross_entropy(sharpness * scores, target, reduction="none")
+            losses.append(float((share.to(surprise) * surprise).sum() / share.sum()))
+        best = min(losses)
+        least = next(i for i, loss in enumerate(losses) if loss <= best + 1 / len(target))
+        found.append(Chosen(way, SHARPNESS[least], best))
+    return min(found, key=lambda chosen: chosen.loss)
+
+
+def mean_cut(graph: TrainingGraph, classes: Tensor) -> float:
+    """Return the share of weight that leaves a class [N], as a mean over classes."""
+    source, target = classes[graph.edge_index]
+    weight = graph.edge_weight
+    weight = torch.ones(len(source)).to(source.device) if weight is None else weight
+    total = torch.bincount(source, weight)
+    cut = torch.bincount(source, weight * (source != target))
+    return float((cut / total.clamp(min=torch.finfo(total.dtype).tiny)).mean())
+
+
+def _draw_folds(labels: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw the fold [N] in which each label is held out; -1: never, as the only one of a class."""
+    fold = torch.full_like(labels, -1)
+    for label in range(int(labels.max()) + 1):
+        members = (labels == label).nonzero().flatten()
+        if len(members) > 1:
+            order = torch.randperm(len(members), generator=generator).to(members.device)
+            fold[members[order]] = torch.arange(len(members), device=members.device) % FOLDS
+    return fold
