@@ -23,12 +23,12 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     Labels spread over the graph of nearest neighbours by random walks that restart at the labels,
     of three lengths, or by heat and a logistic regression of the features, whichever has the lower
     loss of labels that are held out in turn. Self-training (:func:`~jsem_pyg.training.fit`) goes on
-    from there, and is kept if its own loss is lower still. Classes may have any shape, and count
-    alike in all of this, however many labels or points they have.
+    from there, and is kept if its own loss is lower by a standard error; between losses that are
+    closer, the smaller cut decides, as the mean over classes of the share of a class's weight.
+    Classes may have any shape, and count alike, however many labels or points they have.
 
     With one label a class nothing can be held out. Labels then spread by the longest walks, which
-    is close to Poisson learning, and self-training is kept if it cuts off no more of the weight of
-    a class, in the mean over classes; the probabilities are then not measured by anything.
+    is close to Poisson learning, and the probabilities are not measured by anything.
 
     A point without a path to any label has the shares of the classes among the labels.
 
@@ -101,10 +101,10 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         trained = choose_way([train], labels, self._seed)
         p = keep_known(start.probabilities(labels), labels)
         classes = self._self_train(count, labels, times=[t], start=start)
-        if trained.loss == start.loss:  # nothing was held out
+        if not (trained.beats(start.losses) or start.beats(trained.losses)):
             is_worse = mean_cut(graph, p.argmax(-1)) < mean_cut(graph, classes)
         else:
-            is_worse = start.loss < trained.loss
+            is_worse = start.beats(trained.losses)
         if is_worse:
             self._take_instead(p)
 

@@ -5,6 +5,7 @@ where they never do, that is Poisson learning. Heat and logistic regression foll
 Every class has the same mass, whatever the number of its labels or nodes.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -13,12 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._groups import group_places
 from ..diffusion.filters import PersonalizedPageRank
+from ..graph import GraphStructure
 from .heat_classifier import diffused_features, logistic_regression
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
 RESTARTS = (0.003, 0.03, 0.3)  # the first one where no label can be held out
+PARTS = 4  # of the labels of a class, whose walks say how far they spread
 FOLDS = 5
 LEAST = 1e-6  # of a probability, or of a class's visits, as a share of their mean
 SHARPNESS = [2.0**power for power in range(-2, 8)]
@@ -31,11 +35,16 @@ class Chosen(NamedTuple):
 
     way: Way
     sharpness: float  # by which scores are multiplied
-    loss: float  # infinity if no class has two labels
+    losses: Tensor  # of each label that was held out, weighted so that classes count alike
 
     def probabilities(self, labels: Tensor) -> Tensor:
         """Return class probabilities [N, C] by labels [N], -1 where unknown."""
         return (self.sharpness * self.way(labels)).softmax(-1)
+
+    def beats(self, losses: Tensor) -> bool:
+        """Return True if others' losses of the same labels are higher by one standard error."""
+        gain = losses - self.losses
+        return len(gain) > 1 and bool(gain.mean() > gain.std() / len(gain) ** 0.5)
 
 
 def ways_to_spread(
@@ -43,28 +52,55 @@ def ways_to_spread(
 ) -> tuple[float, list[Way]]:
     """Return the time for which features diffuse, and ways along the edges and by the features."""
     t, z = diffused_features(graph, times, seed)
-    walks: list[Way] = [partial(walk, graph, restart) for restart in RESTARTS]
+    walks = walks_along(graph.structure, graph.edge_weight)
     return t, [*walks, lambda labels: logarithm(logistic_regression(z, labels))]
 
 
-@torch.no_grad()
-def walk(graph: TrainingGraph, restart: float, labels: Tensor) -> Tensor:
-    """Return how often walks from the labels [N] of a class visit a node: logarithms [N, C].
+def walks_along(structure: GraphStructure, weight: Tensor | None) -> list[Way]:
+    """Return walks of three lengths, by how often they visit and by how much of a class they do."""
+    ways = itertools.product((0.0, 1.0), RESTARTS)
+    return [partial(walk, structure, weight, restart, balance) for balance, restart in ways]
 
-    Relative to the node's weight; walks begin at each label of a class alike.
+
+@torch.no_grad()
+def walk(
+    structure: GraphStructure,
+    weight: Tensor | None,
+    restart: float,
+    balance: float,
+    labels: Tensor,
+) -> Tensor:
+    r"""Return how often walks from the labels [N] of a class visit a node: logarithms [N, C].
+
+    Relative to the node's weight; walks begin at each label of a class alike. With `balance` 1 the
+    visits are divided by the root of those from some labels of a class to others of it: the cosine
+    between the node and the mean of the class among the modes of the graph, where a class of many
+    nodes, which its walks hardly fill, is not at a disadvantage.
 
     Sources: Zhou et al., "Learning with local and global consistency", 2004; Calder et al.,
     "Poisson learning", ICML 2020, for the limit without restarts.
     """
-    structure, weight = graph.structure, graph.edge_weight
     dtype = torch.float32 if structure.device.type == "mps" else torch.float64
     ones = torch.ones(structure.num_edges, device=structure.device)
     weight = (ones if weight is None else weight).to(dtype)
     degree = structure.row_sums(structure.to_slots(weight))[:, None]
     root = torch.where(degree > 0, degree, 1).sqrt()
-    start = F.one_hot(labels.clamp(min=0)).to(weight) * (labels >= 0)[:, None]
-    visits = PersonalizedPageRank(restart)(start / start.sum(0) / root, structure, weight, tol=1e-9)
-    return logarithm(visits.clamp(min=0) / root * root.square().sum())
+    count = int(labels.max()) + 1
+    part = labels * PARTS + group_places(labels, labels.clamp(min=0), count) % PARTS
+    start = F.one_hot(part.clamp(min=0), count * PARTS).to(weight) * (labels >= 0)[:, None]
+    visits = PersonalizedPageRank(restart)(start / root, structure, weight, tol=1e-9)
+    visits = (visits.clamp(min=0) / root * root.square().sum()).view(-1, count, PARTS)
+    size = start.sum(0).view(count, PARTS)
+    scores = logarithm(visits.sum(-1) / size.sum(-1))
+    if balance == 0:
+        return scores
+    own = torch.einsum("nck,ncl->ckl", start.view(-1, count, PARTS), visits)
+    between = own.sum((1, 2)) - own.diagonal(dim1=1, dim2=2).sum(-1)
+    pairs = size.sum(-1).square() - size.square().sum(-1)
+    spread = logarithm(between / pairs.clamp(min=1))
+    known = pairs > 0  # of a class with one label, the mean of the others
+    spread = torch.where(known, spread, spread[known].mean() if known.any() else spread)
+    return scores - balance / 2 * spread
 
 
 def logarithm(p: Tensor) -> Tensor:
@@ -83,21 +119,21 @@ def choose_way(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
     held_out = fold >= 0
     target = labels[held_out]
     if not len(target):
-        return Chosen(ways[0], 1.0, float("inf"))
-    share = 1 / torch.bincount(target).to(torch.float64)[target]
+        return Chosen(ways[0], 1.0, torch.zeros(0))
+    share = 1 / torch.bincount(target).to(torch.float32)[target]
+    share = share / share.mean()
+    number = fold[held_out].unique(return_inverse=True)[1]
     found = []
     for way in ways:
         scores = torch.stack([way(labels.where(fold != k, -1)) for k in fold[held_out].unique()])
-        number = fold[held_out].unique(return_inverse=True)[1]
         scores = scores[:, held_out][number, torch.arange(len(target), device=target.device)]
-        losses = []
-        for sharpness in SHARPNESS:
-            surprise = F.cross_entropy(sharpness * scores, target, reduction="none")
-            losses.append(float((share.to(surprise) * surprise).sum() / share.sum()))
-        best = min(losses)
-        least = next(i for i, loss in enumerate(losses) if loss <= best + 1 / len(target))
-        found.append(Chosen(way, SHARPNESS[least], best))
-    return min(found, key=lambda chosen: chosen.loss)
+        losses = torch.stack(
+            [share * F.cross_entropy(each * scores, target, reduction="none") for each in SHARPNESS]
+        )
+        loss = losses.mean(1)
+        least = int((loss <= loss.min() + 1 / len(target)).nonzero()[0])
+        found.append(Chosen(way, SHARPNESS[least], losses[loss.argmin()]))
+    return min(found, key=lambda chosen: float(chosen.losses.mean()))
 
 
 def mean_cut(graph: TrainingGraph, classes: Tensor) -> float:

@@ -31,7 +31,8 @@ def test_walks_visit_as_dense_algebra_says(restart):
     start[[0, 1], 0], start[5, 1] = 0.5, 1
     visits = restart * np.linalg.inv(np.eye(8) - (1 - restart) * w @ np.diag(1 / degree)) @ start
     expected = np.log(visits / degree[:, None] * degree.sum() + 1e-6)
-    np.testing.assert_allclose(walk(graph, restart, labels), expected, rtol=1e-6)
+    scores = walk(graph.structure, graph.edge_weight, restart, 0.0, labels)
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
 def test_the_way_of_the_lowest_loss_of_held_out_labels_is_chosen():
@@ -46,7 +47,7 @@ def test_the_way_of_the_lowest_loss_of_held_out_labels_is_chosen():
 
     chosen = choose_way([lambda known: torch.zeros(18, 3), right, lambda known: -truth], labels, 0)
     assert chosen.way is right
-    assert chosen.loss < 0.01
+    assert chosen.losses.mean() < 0.01
     assert len(seen) == FOLDS
     assert torch.equal(torch.stack(seen).sum(0), (labels >= 0).long())  # each is held out once
     # As sharp as 16 labels without an error allow, no sharper.
@@ -54,17 +55,42 @@ def test_the_way_of_the_lowest_loss_of_held_out_labels_is_chosen():
 
 
 def test_nothing_is_claimed_where_nothing_can_be_held_out():
-    def one(known):
+    seen = []
+
+    def way(known):
+        seen.append(known[0])
         return torch.zeros(4, 2)
 
-    chosen = choose_way([one, one], torch.tensor([0, -1, 1, -1]), 0)
-    assert chosen == Chosen(one, 1.0, float("inf"))
-    # The only label of a class is always there.
-    kept = []
-    choose_way(
-        [lambda known: kept.append(known[0]) or torch.zeros(4, 2)], torch.tensor([0, 1, 1, -1]), 0
-    )
-    assert kept == [0, 0]
+    chosen = choose_way([way, way], torch.tensor([0, -1, 1, -1]), 0)
+    assert chosen.way is way
+    assert chosen.sharpness == 1
+    assert len(chosen.losses) == len(seen) == 0
+    choose_way([way], torch.tensor([0, 1, 1, -1]), 0)
+    assert seen == [0, 0]  # the only label of a class is always there
+
+
+def test_a_balanced_walk_is_the_cosine_to_the_mean_of_a_class():
+    """Dense, from labels to other labels of the class; of a class with one, as the others are."""
+    graph, labels = a_graph(), torch.tensor([0, 0, 1, 1, 1, 2, -1, -1])
+    w = np.zeros((8, 8))
+    w[graph.edge_index[0], graph.edge_index[1]] = graph.edge_weight
+    degree = w.sum(1)
+    kernel = 0.03 * np.linalg.inv(np.eye(8) - 0.97 * w / degree) / degree[:, None] * degree.sum()
+    mean = np.stack([kernel[:, labels == c].mean(1) for c in range(3)], 1)
+    own = [kernel[0, 1], (kernel[2, 3] + kernel[2, 4] + kernel[3, 4]) / 3]
+    own.append((own[0] * own[1]) ** 0.5)
+    scores = walk(graph.structure, graph.edge_weight, 0.03, 1.0, labels)
+    expected = np.log(mean / np.sqrt(own))[:6]
+    np.testing.assert_allclose(scores[:6], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_standard_error_is_asked_for():
+    way = torch.zeros_like
+    low, high = torch.tensor([0.0, 0.1, 0.2]), torch.tensor([0.5, 0.8, 0.6])
+    assert Chosen(way, 1.0, low).beats(high)
+    assert not Chosen(way, 1.0, high).beats(low)
+    assert not Chosen(way, 1.0, low).beats(torch.tensor([0.9, 0.1, 0.1]))
+    assert not Chosen(way, 1.0, low[:0]).beats(low[:0])
 
 
 def test_classes_count_alike_in_the_cut():
