@@ -26,8 +26,9 @@ def cluster(
     Writes `obs[key_added]`, a categorical of "0", "1", ...; `obsm[f"{key_added}_probability"]`
     [N, C], how probable each cluster is for each cell; for "auto" also `obs[f"{key_added}_{n}"]`,
     the clusters of each other level (`DiffusionClusterer.tree_`). `uns[key_added]` has arguments,
-    `levels`, the persistence of each number of clusters, and `linkage` [C - 1, 4], the merges of
-    the clusters in SciPy's form.
+    `levels`, the persistence of each number of clusters, `distinctness` of those that were taken (0
+    as in data without clusters, to 1), and `linkage` [C - 1, 4], the merges of the clusters in
+    SciPy's form.
 
     Args:
         adata: an AnnData with `obsm[use_rep]`.
@@ -51,7 +52,8 @@ def cluster(
         adata.obs[f"{key_added}_{level.n_clusters}"] = clusters
     levels = {str(level.n_clusters): level.persistence for level in tree.levels}
     merges = tree.linkage_of(model.labels_)
-    keep_params(adata, key_added, params, t=model.t_, levels=levels, linkage=merges)
+    found = {"levels": levels, "distinctness": model.distinctness_, "linkage": merges}
+    keep_params(adata, key_added, params, t=model.t_, **found)
     return adata if copy else None
 
 

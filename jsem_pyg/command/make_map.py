@@ -14,6 +14,7 @@ from ..datasets.word_features import WordFeatures
 from ..estimators import DiffusionClusterer
 from ..estimators.columns import name_by_columns
 from ..estimators.neighbor_estimator import limit_threads
+from ..training.choose_num_classes import say_distinctness
 from .columns import Choice, choose_columns
 from .content import Content, read_documents, read_labels, read_vectors
 from .folder import MapFolder
@@ -94,6 +95,7 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
                     f"({'taken' if i == 0 else f'--clusters {level.n_clusters}'}; persist over "
                     f"{level.persistence:.0%} of the scales): {' | '.join(found)}"
                 )
+        steps.note(say_distinctness(clusterer.distinctness_, clusterer.n_clusters_))
         result = MapResult(content, x, clusterer, names, codes, classes, table)
         if codes is not None and (missing := int((codes < 0).sum())):
             rows = counted(missing, "row has no label: it is", "rows have no label: they are")

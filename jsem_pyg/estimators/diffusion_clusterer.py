@@ -16,7 +16,7 @@ from .._files import as_path
 from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..nn import DiffusionClassifier
-from ..training.choose_num_classes import Level, choose_levels
+from ..training.choose_num_classes import Level, choose_levels, measure_distinctness
 from ..training.clusters import SpectralClusters, is_better
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
@@ -29,7 +29,7 @@ _KIND = "fitted clusterer"
 _ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 # What a file keeps of the fitted attributes as it is.
 _VALUES = ["n_neighbors_", "n_features_in_", "metric_", "scale_", "by_graph_", "curve_"]
-_VALUES += ["cluster_names_", "_seed"]
+_VALUES += ["cluster_names_", "distinctness_", "_seed"]
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
@@ -38,8 +38,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     Two clusterings are made, and the better one is kept. Self-training
     (:func:`~jsem_pyg.training.fit`) finds clusters that overlap, such as clusters of embeddings.
     Spectral clustering (k-means of the smoothest modes of the graph) finds clusters of any shape
-    that lie apart. It is kept if self-training loses clusters, if its modularity is at least 0.01
-    higher, or if much less weight lies between its clusters.
+    that lie apart, and of any size. It is kept if self-training loses clusters or if the valleys
+    around its clusters are deeper, and where they are alike if its modularity is at least 0.01
+    higher.
 
     New points do not change what was fitted, nor each other. A point that is equal to a fitted one
     has its probabilities. Any other point is joined to its nearest fitted points: it begins with
@@ -49,9 +50,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     Args:
         n_clusters: how many, or "auto": the number of clusters that lie apart; without such
             clusters the number with the highest score: heat stays inside the clusters, and a
-            classifier predicts them from the features alone
-            (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
-            well, see `tree_`. If you know the number, pass it.
+            classifier predicts them from the features alone; 1 if these are hardly better than
+            those of data without clusters (:func:`~jsem_pyg.training.choose_num_classes`). Up to
+            two other levels are fitted as well, see `tree_`. If you know the number, pass it.
         n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
@@ -63,6 +64,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         labels_: [N] the cluster of each fitted point, from 0 on.
         probabilities_: `[N, n_clusters_]` how probable each cluster is for it.
         n_clusters_: how many clusters there are.
+        distinctness_: how much better the clusters are than those of data without clusters, from 0
+            (not at all) to 1; "auto" answers 1 cluster below 1/3, and then it is that of the best
+            clusters which were not taken.
         by_graph_: True if spectral clustering found them, False if self-training did.
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
@@ -130,12 +134,19 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             modes = SpectralClusters(graph, largest, self._seed)
             levels, finest, self.curve_ = [Level(largest, 1.0)], None, None
             if is_auto:
-                chosen, labels = choose_levels(graph, largest, seed=self._seed, modes=modes)
+                chosen, labels = choose_levels(
+                    graph, largest, seed=self._seed, modes=modes, metric=self.metric_
+                )
                 levels, self.curve_ = chosen.levels, chosen.curve
+                self.distinctness_ = chosen.distinctness
                 finest = labels.unique(return_inverse=True)[1].numpy()  # numbers without gaps
             # The first level comes last: what is fitted last predicts.
             fitted = [self._fit_level(level, modes) for level in reversed(levels)]
             self.tree_ = ClusterTree(fitted[::-1], *self._graph.edges, finest)
+            if not is_auto:
+                self.distinctness_ = measure_distinctness(
+                    graph, torch.from_numpy(self.labels_), self._seed, self.metric_
+                )
         self.cluster_names_ = None
         if hasattr(self, "feature_names_in_"):
             x = graph.x.numpy()

@@ -34,6 +34,7 @@ class Findings:
         t: the chosen diffusion time, >= 0.
         normalization: of the Laplacian, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         levels: other clusterings [N], which a slider of the map shows.
+        distinctness: of the clusters, see :class:`~jsem_pyg.estimators.DiffusionClusterer`.
 
     Example:
         >>> Findings(torch.tensor([0, 0, 1]), torch.tensor([1.0, 1.0, 0.2, 0.2]), t=2.0).t
@@ -45,6 +46,7 @@ class Findings:
     t: float
     normalization: str | None = "sym"
     levels: tuple[Tensor, ...] = ()
+    distinctness: float | None = None
 
 
 def read_findings(data: Any, result: Any) -> tuple[TrainingGraph, Findings]:
@@ -72,7 +74,9 @@ def _read(graph: TrainingGraph, result: Any) -> Findings:
     if isinstance(result, DiffusionClusterer):
         labels, conductances = map(torch.from_numpy, (result.labels_, result.conductances_))
         levels = tuple(torch.from_numpy(level.labels) for level in result.tree_.levels[1:])
-        return Findings(labels, conductances, result.t_, levels=levels)
+        return Findings(
+            labels, conductances, result.t_, levels=levels, distinctness=result.distinctness_
+        )
     if isinstance(result, FitResult) and isinstance(result.model, DiffusionClassifier):
         return _of_classifier(graph, result.model)
     kind = type(result.model if isinstance(result, FitResult) else result).__name__

@@ -14,6 +14,7 @@ from .._checks import (
     check_text,
 )
 from .._files import as_path, check_writable, write_whole
+from ..training.choose_num_classes import say_distinctness
 from .content import (
     FULL,
     SIDE,
@@ -25,7 +26,7 @@ from .content import (
     read_texts,
     to_grid,
 )
-from .findings import read_findings
+from .findings import Findings, read_findings
 from .layout import LAYOUTS, SHARES, choose_layout, import_umap, place_points
 from .page import plotly_script, render, score_table, settings_table
 
@@ -155,9 +156,17 @@ def report(
         groupings=groupings,
         times=times,
         sized=sizes is not None,
+        distinctness=_distinctness(found, len(groupings[0].names)),
         layout={"tsne": "t-SNE"}.get(layout, layout.upper()),
         **tables,
     )
     encoded = page.encode("utf-8", "backslashreplace")  # halves of characters
     write_whole(target, encoded)
     return target
+
+
+def _distinctness(found: Findings, num_clusters: int) -> str | None:
+    """Say how distinct the clusters are, if that was measured."""
+    if found.distinctness is None:
+        return None
+    return say_distinctness(found.distinctness, num_clusters)

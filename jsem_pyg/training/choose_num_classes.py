@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
-from .clusters import WORTH, SpectralClusters, merged_clusters
+from ..neighbors import knn_graph
+from .clusters import SpectralClusters, merged_clusters, valleys
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph, prepare_graph
 
@@ -30,6 +31,17 @@ NUM_CHANNELS = 64  # more of them cost time and add little about clusters
 SHRINKAGE = 0.01  # of the classifier, as a share of the mean variance
 TOLERANCE = 1e-3  # of the heat
 
+# Clusters are taken from a third on: one and a half times what data without clusters have.
+LEAST_DISTINCTNESS = 1 / 3
+# What chance and shape make of one cloud: the valley around a part of it, where eigenvalues leave a
+# gap and where they do not; the score of a ring beside that of a Gaussian.
+ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 4.0
+ORDINARY_SCORE = 1.2
+CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
+CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
+CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
+LEAST_NEIGHBORS = 5  # of a point of a cloud
+
 
 class Level(NamedTuple):
     """A number of clusters, and at how many scales it is the best one."""
@@ -41,9 +53,10 @@ class Level(NamedTuple):
 class ChosenClasses(NamedTuple):
     """A number of clusters, the curve that it was read from, and other numbers worth a look."""
 
-    num_classes: int  #: the number of the first level
+    num_classes: int  #: the number of the first level; 1 if no clusters are distinct
     curve: dict[int, float]  #: the score of every number that was tried
     levels: list[Level]  #: at most three: the number taken, then others by persistence
+    distinctness: float  #: in [0, 1], of the best clusters: near 0 as in data without clusters
 
 
 def choose_num_classes(
@@ -61,9 +74,15 @@ def choose_num_classes(
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
-    Clusters that lie apart, of any shape, are counted by the spectrum of the Laplacian instead: k
-    is their number if the eigenvalue after the k smallest ones is at least five times larger. The
-    most stable of these numbers is taken if its stability is more than half of the best score.
+    Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian
+    instead: k is their number if the eigenvalue after the k smallest ones is at least five times
+    larger, and if a valley lies around every cluster. The largest such number is taken.
+
+    The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
+    times as good as those of data without clusters: either their score, beside the best score of
+    Gaussian clouds of the same mean, covariance and number of points; or the valley around each of
+    them, beside the deepest that chance makes inside one cloud (4: the most weight that is cut on
+    the way from the core outwards, over the cut of the cluster). It is taken from 1/3 on.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -83,7 +102,7 @@ def choose_num_classes(
 
     Returns:
         A record with `num_classes`; `curve`, a dict with the score of each number that was tried;
-        and `levels`, this number and at most two others by persistence.
+        `levels`, this number and at most two others by persistence; and `distinctness`.
 
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
     2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster
@@ -110,37 +129,122 @@ def choose_levels(
     t: float = STABILITY_TIME,
     seed: int = 0,
     modes: SpectralClusters | None = None,
+    metric: str | None = None,
 ) -> tuple[ChosenClasses, Tensor]:
     """Return what `choose_num_classes` does, and the clustering [N] into the most clusters."""
-    from sklearn.metrics import adjusted_rand_score
+    scores, finest = _score_numbers(graph, largest, [t, *LEVEL_TIMES], seed)
+    curve = {count: float(score[0, 0]) for count, score in scores.items()}
+    modes = SpectralClusters(graph, largest, seed) if modes is None else modes
+    apart = {
+        n: _depth(graph, labels, ORDINARY_VALLEY)
+        for n, labels in modes.apart.items()
+        # A cluster of no more points than one point has neighbours is none.
+        if int(torch.bincount(labels).min()) > modes.least_degree
+    }
+    distinct = [n for n, depth in apart.items() if depth >= LEAST_DISTINCTNESS]
+    if distinct:
+        best, found = max(distinct), apart[max(distinct)]
+    else:
+        best = max(curve, key=curve.__getitem__)
+        few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
+        found = _beyond(few, _score_of_clouds(graph, t, seed, metric))
+    ranked = rank_levels({count: score[1, 1:] for count, score in scores.items()})
+    if found < LEAST_DISTINCTNESS:
+        best, ranked = 1, []
+    levels = join_levels(best, ranked)
+    _log.info(
+        "%d clusters, of 1 to %d; distinctness %.2f; levels: %s", best, max(curve), found, levels
+    )
+    return ChosenClasses(best, curve, levels, found), finest
 
-    scales = [t, *LEVEL_TIMES]
+
+def measure_distinctness(
+    graph: TrainingGraph, labels: Tensor, seed: int = 0, metric: str | None = None
+) -> float:
+    """Measure how much better clusters [N] are than those of data without clusters, in [0, 1]."""
+    labels = labels.unique(return_inverse=True)[1]
+    count = int(labels.max()) + 1
+    if count == 1:
+        return 0.0
+    x = _fewer_channels(graph.x, seed)
+    score = _agreement(HalvesClassifier(x, seed), labels, count)
+    score *= float(_stability(graph, labels, count, [STABILITY_TIME])[0])
+    clouds = _score_of_clouds(graph, STABILITY_TIME, seed, metric)
+    return max(_depth(graph, labels, ORDINARY_VALLEY_WITHOUT_GAP), _beyond(score, clouds))
+
+
+def say_distinctness(distinctness: float, num_clusters: int) -> str:
+    """Say in a sentence how distinct the clusters are."""
+    scale = "from 0, as in data without clusters, to 1"
+    if num_clusters == 1:
+        return f"No clusters are distinct: the best have {distinctness:.2f} ({scale})."
+    return f"Distinctness of the clusters: {distinctness:.2f} ({scale})."
+
+
+def _beyond(value: float, ordinary: float) -> float:
+    """Return 1 - 1 / r for a value r times the ordinary one; 0 if it is not larger."""
+    return 1 - ordinary / value if value > ordinary else 0.0
+
+
+def _depth(graph: TrainingGraph, labels: Tensor, ordinary: float) -> float:
+    """Measure the distinctness of clusters [N] by the flattest valley around one."""
+    return _beyond(float(valleys(graph, labels).min()), ordinary)
+
+
+def _score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | None) -> float:
+    """Compute the best score to expect of one cloud with the covariance of a graph's points."""
+    degree = torch.bincount(graph.edge_index[0]).float()
+    k = int(degree[degree > 0].quantile(0.1)) if bool((degree > 0).any()) else 0
+    n = len(graph.x)
+    k = min(max(k, LEAST_NEIGHBORS), (n - 1) // 2)
+    if k < 1 or graph.x.numel() == 0:
+        return 0.0
+    generator = derive_generator(seed, Purpose.SKETCH)
+    rows = graph.x.cpu().float()
+    if metric is None:
+        length = rows.norm(dim=1)
+        metric = "cosine" if bool(torch.isclose(length, length[:1], rtol=1e-3).all()) else "l2"
+    scale = rows.abs().max().clamp(min=torch.finfo(rows.dtype).tiny)
+    rows = rows[torch.randperm(n, generator=generator)[:CLOUD_ROWS]] / scale
+    mean = rows.mean(0)
+    best = []
+    for _ in range(max(1, min(MOST_CLOUDS, CLOUD_POINTS // n))):
+        draw = torch.randn(n, len(rows), generator=generator)
+        x = mean + draw @ (rows - mean) / len(rows) ** 0.5
+        edge_index, weight = knn_graph(x, k, metric, seed=seed, progress=False)
+        cloud = TrainingGraph(*(value.to(graph.x.device) for value in (x, edge_index, weight)))
+        scores = _score_numbers(cloud, CLOUD_LARGEST, [t], seed)[0]
+        best.append(max(float(score[0, 0]) for score in scores.values()))
+    return ORDINARY_SCORE * float(np.mean(best))
+
+
+def _score_numbers(
+    graph: TrainingGraph, largest: int, times: list[float], seed: int
+) -> tuple[dict[int, np.ndarray], Tensor]:
+    """Score each number of clusters at times [S], [2, S], and find the most clusters, [N].
+
+    Agreement counts fully in the first row, and less in the second, that of the levels.
+    """
     x = _fewer_channels(graph.x, seed)
     classifier = HalvesClassifier(x, seed)
-    scores = {1: np.zeros((2, len(scales)))}
+    scores = {1: np.zeros((2, len(times)))}
     finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for _, z in graph.diffused_rows(x, TIMES):
         for count, labels in merged_clusters(z, largest, seed):
-            predicted = classifier.predict(labels, count)
-            found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
-            # Agreement counts fully in the curve, and less in the levels.
-            agreement = np.array([found_again, max(found_again, 0.0) ** LENIENT])[:, None]
-            score = agreement * _stability(graph, labels, count, scales)
+            agreement = _agreement(classifier, labels, count)
+            powers = np.array([agreement, max(agreement, 0.0) ** LENIENT])[:, None]
+            score = powers * _stability(graph, labels, count, times)
             if count > max(scores):  # paths go from the largest number down
                 finest = labels
             scores[count] = np.maximum(score, scores.get(count, score))
-    scores = dict(sorted(scores.items()))
-    curve = {count: float(score[0, 0]) for count, score in scores.items()}
-    best = max(curve, key=curve.__getitem__)
-    modes = SpectralClusters(graph, largest, seed) if modes is None else modes
-    apart = {n: _stability(graph, modes.labels(n), n, [t])[0] for n in modes.numbers_apart}
-    if apart and max(apart.values()) > WORTH * curve[best]:
-        best = max(apart, key=apart.__getitem__)
-    levels = join_levels(
-        best, rank_levels({count: score[1, 1:] for count, score in scores.items()})
-    )
-    _log.info("%d clusters, of 1 to %d; levels: %s", best, max(curve), levels)
-    return ChosenClasses(best, curve, levels), finest
+    return dict(sorted(scores.items())), finest
+
+
+def _agreement(classifier: "HalvesClassifier", labels: Tensor, count: int) -> float:
+    """Compute the adjusted Rand index of clusters [N] and what the classifier predicts."""
+    from sklearn.metrics import adjusted_rand_score
+
+    return float(adjusted_rand_score(classifier.predict(labels, count).cpu(), labels.cpu()))
 
 
 def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:

@@ -6,6 +6,7 @@ The k smoothest modes of the normalised Laplacian, with rows of length one, are 
 are close to zero and the next one is not.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._precision import unit_rows
-from ..diffusion import low_modes
+from ..diffusion import heat_diffusion, low_modes
 from ..evaluation.modularity import cut_and_modularity
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
@@ -30,14 +31,15 @@ MOST_POINTS = 10_000  # that it clusters; the others join the nearest centre
 STEPS = 10  # of k-means for each number of clusters
 
 MOST_MODES = 100  # more clusters are left to self-training
+MORE_MODES = 10  # than clusters: some find small pieces
 # Eigenvalues of a single interval, circle or disc grow by factors of at most four: a larger one
 # stands between clusters. Chosen, like all below, on sets that are not reported.
 APART = 5.0
 SMALLEST = 1e-7  # eigenvalues below are alike: links between components may be as weak
 MARGIN = 0.01  # of modularity, by which clusters of the graph alone have to be better
-WORTH = 0.5  # the share of another modularity that clusters need where they lie apart:
-APART_CUT = 10  # times less weight is between them; or, as a pair:
-FAR_APART_CUT, FAR_APART_WORTH = 1e4, 0.1
+DEEPER = 2.0  # times the valleys around clusters, beyond which modularity is not asked
+LONGEST, TOLERANCE = 1e3, 1e-9  # of the heat that orders the nodes of a cluster
+LEAST_CUT = 1e-9  # of a cluster's weight: less is none
 
 
 def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
@@ -133,44 +135,139 @@ def _merge_nearest(center: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np
 class SpectralClusters:
     """The smoothest modes of a graph, and the clusters in them.
 
-    Nodes without edges have no modes; they count to the first cluster. There are modes for up to
-    `largest` clusters, and `numbers_apart` of them lie apart.
+    Some modes belong to small pieces, such as the ends of a tail: two to four points, fewer than
+    half of the neighbours of one point. They are no clusters, and count to the neighbour with the
+    strongest links. Nodes without edges have no modes; they count to the first cluster.
+
+    Attributes:
+        largest: there are modes for up to so many clusters.
+        apart: [N] the clusters of each number that lies apart.
     """
 
     def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:
         self._graph, self._seed = graph, seed
-        self._nodes = graph.edge_index[0].unique()
+        self._nodes, degree = graph.edge_index[0].unique(return_counts=True)
         self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
-        self.numbers_apart: list[int] = []
+        self.apart: dict[int, Tensor] = {}
         if self.largest < 2:
             return
+        self.least_degree = int(degree.min())
+        self._most = min(self.largest + MORE_MODES, len(self._nodes) - 2)
         place = self._nodes.new_empty(len(graph.x))
         place[self._nodes] = torch.arange(len(self._nodes), device=place.device)
         weight = None if graph.edge_weight is None else graph.edge_weight.double()
         edges = place[graph.edge_index]
-        eigenvalues, self._modes = low_modes(edges, self.largest + 1, weight, seed=seed)
+        eigenvalues, self._modes = low_modes(edges, self._most + 1, weight, seed=seed)
         eigenvalues = eigenvalues.clamp(min=SMALLEST)
         ratio = eigenvalues[2:] / eigenvalues[1:-1]
-        self.numbers_apart = (2 + (ratio >= APART).nonzero().flatten()).tolist()
+        for modes in (2 + (ratio >= APART).nonzero().flatten()).tolist():
+            labels = self._cluster(modes)
+            count = int(labels.max()) + 1
+            if 1 < count <= self.largest:
+                self.apart[count] = labels
 
     def labels(self, count: int) -> Tensor:
-        """Find `count` clusters: [N]."""
-        rows = unit_rows(self._modes[:, :count])
-        clusters = torch.from_numpy(k_means(rows, count, self._seed).labels_).to(self._nodes)
+        """Find `count` clusters, from more modes if some of them found small pieces: [N]."""
+        for modes in range(count, self._most + 1) if count not in self.apart else ():
+            labels = self._cluster(modes)
+            if int(labels.max()) + 1 == count:
+                return labels
+        return self.apart[count] if count in self.apart else self._k_means(count)
+
+    def _cluster(self, modes: int) -> Tensor:
+        labels = self._k_means(modes)
+        return join_pieces(labels, self._graph, (self.least_degree + 1) // 2)
+
+    def _k_means(self, modes: int) -> Tensor:
+        rows = unit_rows(self._modes[:, :modes])
+        clusters = torch.from_numpy(k_means(rows, modes, self._seed).labels_).to(self._nodes)
         return self._nodes.new_zeros(len(self._graph.x)).index_put((self._nodes,), clusters)
+
+
+def join_pieces(labels: Tensor, graph: TrainingGraph, least: int) -> Tensor:
+    """Join clusters [N] of fewer than `least` nodes to others, by the strongest links; number."""
+    size = torch.bincount(labels)
+    if not bool((size >= least).any()):
+        return torch.zeros_like(labels)
+    source, target = labels[graph.edge_index]
+    link = torch.bincount(source * len(size) + target, _weight(graph), len(size) ** 2)
+    link = link.view(len(size), -1).masked_fill(size < least, -1)
+    joined = torch.where(size < least, link.argmax(1), torch.arange(len(size)).to(size))
+    return joined[labels].unique(return_inverse=True)[1]
+
+
+@torch.no_grad()
+def valleys(graph: TrainingGraph, labels: Tensor) -> Tensor:
+    r"""Compute how deep the valley around each cluster is, whatever its size: [C], >= 1.
+
+    The nodes of a cluster c are ordered by its own heat, from the core outwards. The weight
+    between the first j of them and all other nodes grows and falls on the way; at the end it is the
+    cut of the cluster:
+
+    .. math:: v_c = \max_j \, \mathrm{cut}(c_1, \ldots, c_j) \, / \, \mathrm{cut}(c).
+
+    Around a part of one cloud, be it a ball, a square or a ring, no valley lies, and v is near 1,
+    but for the noise of few links in one column.
+
+    Args:
+        graph: both directions of every edge.
+        labels: [N] clusters, every number from 0 on.
+    """
+    structure, weight = graph.structure, _weight(graph)
+    source, target = graph.edge_index
+    count, n = int(labels.max()) + 1, len(labels)
+    degree = torch.bincount(source, weight, minlength=n)
+    inside = labels[source] == labels[target]
+    volume = torch.bincount(labels, degree, count)
+    least = LEAST_CUT * volume.clamp(min=torch.finfo(volume.dtype).tiny)
+    cut = torch.bincount(labels[source], weight * ~inside, count).clamp(min=least)
+    # Heat leaves an interval in a time of 1 / conductance^2. Shorter, the core would be even.
+    times = (volume / cut).square().clamp(1, LONGEST)
+    times = 4 ** (times.log2() / 2).round()
+    root = degree.sqrt().clamp(min=torch.finfo(degree.dtype).tiny)
+    own = torch.zeros_like(degree)
+    for t in times.unique().tolist():
+        clusters = (times == t).nonzero().flatten()
+        member = labels[:, None] == clusters
+        heat = heat_diffusion(member * root[:, None], structure, weight, t, tol=TOLERANCE)
+        own += (member * heat).sum(1) / root
+    order = own.argsort(descending=True)
+    order = order[labels[order].argsort(stable=True)]
+    place = torch.empty_like(order)
+    place[order] = torch.arange(n).to(place)
+    # An edge inside is listed twice: it is cut from its first node on, until its last.
+    step = torch.bincount(place[source], weight, n)
+    last = torch.maximum(place[source], place[target])
+    step -= torch.bincount(last[inside], weight[inside], n)
+    begin = torch.bincount(labels, minlength=count).cumsum(0).roll(1)
+    begin[0] = 0
+    total = step.cumsum(0)
+    path = total - (total - step)[begin][labels[order]]
+    highest = torch.zeros_like(cut).scatter_reduce(0, labels[order], path, "amax")
+    return (highest / cut).clamp(min=1)
+
+
+def _weight(graph: TrainingGraph) -> Tensor:
+    """Return the weights [E] in float64, ones if the graph has none."""
+    if graph.edge_weight is None:
+        return torch.ones(graph.edge_index.size(1), device=graph.x.device, dtype=torch.float64)
+    return graph.edge_weight.double()
 
 
 def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
     """Return True if the graph prefers clusters `found` [N] to other ones [N].
 
-    It does if their modularity is higher, or where they lie so far apart that modularity, which
-    prefers clusters of equal size, is not the measure.
+    It prefers those with the deeper valleys around them, and else of higher modularity, which
+    prefers clusters of equal size.
     """
-    (cut, own), (others_cut, others) = (
-        cut_and_modularity(graph.edge_index, graph.edge_weight, labels) for labels in (found, other)
+    depth, others = (
+        float(valleys(graph, labels.unique(return_inverse=True)[1]).log().mean())
+        for labels in (found, other)
     )
-    return (
-        own > others + MARGIN
-        or (own > WORTH * others and cut * APART_CUT < others_cut)
-        or (own > FAR_APART_WORTH * others and cut * FAR_APART_CUT < others_cut)
+    if abs(depth - others) > math.log(DEEPER):
+        return depth > others
+    own, others = (
+        cut_and_modularity(graph.edge_index, graph.edge_weight, labels)[1]
+        for labels in (found, other)
     )
+    return own > others + MARGIN

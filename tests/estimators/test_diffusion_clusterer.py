@@ -44,6 +44,42 @@ def test_groups_that_lie_apart_are_counted():
     assert DiffusionClusterer(3, t=1.0).fit(X).curve_ is None
 
 
+@pytest.mark.parametrize(
+    ("sizes", "columns"), [((450, 30, 20), 2), ((500, 25), 1), ((500, 25), 6), ((300, 40, 30), 10)]
+)
+@pytest.mark.parametrize("number", ["given", "auto"])
+def test_clusters_of_unequal_size_are_found(sizes, columns, number):
+    draw = np.random.default_rng(0)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    points = draw.normal(size=(len(y), columns))
+    points[:, 0] += 12 * (y == 1)
+    points[:, -1] += 12 * (y == 2)
+    points, y = points[order := draw.permutation(len(y))], y[order]
+    count = len(sizes) if number == "given" else "auto"
+    clusterer = DiffusionClusterer(count, random_state=0).fit(points)
+    assert adjusted_rand_score(y, clusterer.labels_) > 0.98
+    assert clusterer.distinctness_ > 0.9
+
+
+def test_one_cloud_is_one_cluster_and_says_so():
+    points = np.random.default_rng(0).normal(size=(300, 5))
+    clusterer = DiffusionClusterer(random_state=0).fit(points)
+    assert clusterer.n_clusters_ == 1
+    assert clusterer.distinctness_ < 1 / 3
+    assert clusterer.predict(points[:2] + 0.1).tolist() == [0, 0]
+    assert DiffusionClusterer(3, random_state=0).fit(points).distinctness_ < 1 / 3
+
+
+def test_arms_of_a_spiral_are_found_along_the_graph():
+    draw = np.random.default_rng(0)
+    y, way = np.arange(900) % 3, 0.8 + 6.6 * np.sqrt(draw.uniform(size=900))
+    angle = way + 2 * np.pi * y / 3
+    points = way[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    points += 0.1 * draw.normal(size=(900, 2))
+    clusterer = DiffusionClusterer(3, random_state=0).fit(points)
+    assert adjusted_rand_score(y, clusterer.labels_) > 0.95
+
+
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
     module = "jsem_pyg.estimators.diffusion_clusterer"
     monkeypatch.setattr(f"{module}.is_better", lambda *_: True)

@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, fit
 from jsem_pyg.training.choose_num_classes import (
@@ -79,6 +80,29 @@ def test_stability_is_that_of_the_formula():
     assert _stability(prepare_graph(data), labels, 4, [1.0, 5.0])[1] == pytest.approx(
         float(expected), abs=1e-3
     )
+
+
+@pytest.mark.parametrize("shape", ["ball", "tails", "square", "ring"])
+def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(300, 3))
+    if shape == "tails":
+        x = draw.standard_t(5, size=(300, 3))
+    elif shape == "square":
+        x = draw.uniform(size=(300, 2))
+    elif shape == "ring":
+        angle = draw.uniform(0, 2 * np.pi, 300)
+        x = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.1 * draw.normal(size=(300, 2))
+    x = torch.from_numpy(x).float()
+    edge_index, edge_weight = knn_graph(x, 15, "l2", progress=False)
+    data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
+    chosen = choose_num_classes(data)
+    assert chosen.num_classes == 1
+    assert chosen.levels == [Level(1, 0.0)]
+    assert chosen.distinctness < 1 / 3
+    model = fit(DiffusionClassifier(x.size(1)), data, progress=False).model
+    assert model.num_classes == 1
+    assert choose_num_classes(blobs(3)).distinctness > 0.9
 
 
 @pytest.mark.parametrize(
