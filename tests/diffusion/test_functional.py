@@ -12,11 +12,6 @@ BACKENDS = ["reference", "torch", "torch_sparse"]
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
-def needs(backend):
-    if backend == "torch_sparse":
-        pytest.importorskip("torch_sparse")
-
-
 def signal(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
@@ -30,7 +25,6 @@ def relative_error(actual, expected):
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
 @pytest.mark.parametrize("t", [0.1, 2.0, 20.0])
 def test_is_the_matrix_exponential_within_the_tolerance(normalization, backend, tol, t):
-    needs(backend)
     edge_index, weight = random_graph(40, 0.1, num_isolated=2)
     x = signal(40, 5)
     expected = exact_heat_diffusion(x, edge_index, weight, t, normalization)
@@ -44,7 +38,6 @@ def test_is_the_matrix_exponential_within_the_tolerance(normalization, backend, 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("t", [torch.tensor(1.5), torch.tensor([0.5, 3.0])])
 def test_gradients(normalization, backend, t):
-    needs(backend)
     edge_index, weight = random_graph(8, 0.4, num_isolated=1)
     structure = GraphStructure(edge_index, 8)
     inputs = (signal(8, 2), weight, t.double())
@@ -132,7 +125,6 @@ def test_a_fixed_degree_is_kept_and_one_too_low_is_logged(caplog):
 @pytest.mark.parametrize("backend", [*BACKENDS, "numba"])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_weights_get_gradients_of_zero_where_they_change_nothing(backend, normalization):
-    needs(backend)
     options = {"normalization": normalization, "backend": backend}
     no_edges = torch.empty(2, 0, dtype=torch.int64)
     calls = {

@@ -3,6 +3,7 @@ import scipy.sparse
 import torch
 from laws import random_graph
 from torch_geometric import EdgeIndex
+from torch_geometric.typing import SparseTensor
 
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
@@ -39,13 +40,11 @@ def test_every_torch_form_gives_the_same_diffusion(graph):
         torch.testing.assert_close(heat_diffusion(x, form, t=2.0), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.sparse
 def test_sparse_tensor_and_its_transpose(graph):
-    torch_sparse = pytest.importorskip("torch_sparse")
     edge_index, weight, x = graph
     expected = heat_diffusion(x, edge_index, weight, 2.0)
-    adj = torch_sparse.SparseTensor.from_edge_index(
-        edge_index, weight, sparse_sizes=(NUM_NODES, NUM_NODES)
-    )
+    adj = SparseTensor.from_edge_index(edge_index, weight, sparse_sizes=(NUM_NODES, NUM_NODES))
     for form in (adj, adj.t()):
         torch.testing.assert_close(heat_diffusion(x, form, t=2.0), expected, rtol=1e-9, atol=1e-12)
     without_values = adj.set_value(None)
@@ -54,13 +53,11 @@ def test_sparse_tensor_and_its_transpose(graph):
     )
 
 
+@pytest.mark.sparse
 def test_values_of_a_sparse_tensor_learn(graph):
-    torch_sparse = pytest.importorskip("torch_sparse")
     edge_index, weight, x = graph
     learned = weight.clone().requires_grad_()
-    adj = torch_sparse.SparseTensor.from_edge_index(
-        edge_index, learned, sparse_sizes=(NUM_NODES, NUM_NODES)
-    )
+    adj = SparseTensor.from_edge_index(edge_index, learned, sparse_sizes=(NUM_NODES, NUM_NODES))
     heat_diffusion(x, adj, t=2.0).square().sum().backward()
     direct = weight.clone().requires_grad_()
     heat_diffusion(x, edge_index, direct, t=2.0).square().sum().backward()

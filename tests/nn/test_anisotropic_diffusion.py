@@ -3,6 +3,7 @@ import copy
 import pytest
 import torch
 from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, Similarity, bend, call, make_data
+from torch_geometric.typing import SparseTensor
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
@@ -79,8 +80,15 @@ def test_sparse_inputs(fuse):
     ).to_sparse_csr()
     actual = layer(data.x, csr, edge_attr=data.edge_attr)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
-    torch_sparse = pytest.importorskip("torch_sparse")
-    adj = torch_sparse.SparseTensor.from_edge_index(
+
+
+@pytest.mark.sparse
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_sparse_tensor_and_its_transpose(fuse):
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=2.0, fuse=fuse))
+    expected = call(layer, data)
+    adj = SparseTensor.from_edge_index(
         data.edge_index, data.edge_weight, sparse_sizes=(NUM_NODES, NUM_NODES)
     )
     for form in (adj, adj.t()):

@@ -7,7 +7,6 @@ import torch
 from torch_geometric.data import HeteroData
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.transforms import ToUndirected
-from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import RelationalChebConv
@@ -340,7 +339,7 @@ def test_a_graph_is_prepared_anew_only_when_it_changes():
     assert_same(conv(x_dict, edges), by_definition(conv, x_dict, edges), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="needs a sampler")
+@pytest.mark.sparse
 @pytest.mark.filterwarnings("ignore:Using '.*' without a 'pyg-lib' installation")
 def test_takes_the_batches_of_a_loader():
     data = ToUndirected()(make_data())

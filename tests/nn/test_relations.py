@@ -194,6 +194,7 @@ def test_reverse_types_change_nothing(merge):
     assert all(torch.allclose(out[name], again[name], atol=1e-6) for name in out)
 
 
+@pytest.mark.sparse
 def test_weights_and_batches_of_a_loader():
     data = make_hetero()
     for name in data.edge_types:

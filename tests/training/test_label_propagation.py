@@ -33,13 +33,15 @@ def planted(seed=0):
     return Data(edge_index=edge_index, edge_attr=hint[:, None], y=y, num_nodes=120), same
 
 
-@pytest.mark.parametrize("form", ["sigmoid", "mlp", MLPConductance(1)])
+@pytest.mark.parametrize("form", ["sigmoid", "mlp", MLPConductance])
 def test_edges_learn_which_classes_they_join(form):
     data, same = planted()
     labels = some_labels(data.y, 5)
     bare = Data(edge_index=data.edge_index, num_nodes=120)
     flat = propagate_labels(bare, labels, steps=30)
-    found = propagate_labels(data, labels, conductance=form, steps=30)
+    found = propagate_labels(
+        data, labels, conductance=form if isinstance(form, str) else form(1), steps=30
+    )
     assert torch.equal(flat.conductance, torch.ones(data.num_edges))
     assert found.conductance[same].mean() > 1.3 * found.conductance[~same].mean()
     right = [int((each.probabilities.argmax(-1) == data.y).sum()) for each in (flat, found)]
