@@ -72,7 +72,7 @@ def gromov_wasserstein(
             step.
         max_iter: steps at the last temperature, after which it is a warning not to have converged.
         seed: of samples and quantisation.
-        backend: "reference", "torch", "numba", "triton" or "auto".
+        backend: "torch", "numba", "triton" or "auto".
         progress: show a bar, if there is a terminal to show it in.
 
     Returns:
