@@ -37,6 +37,8 @@ LEAST_DISTINCTNESS = 1 / 3
 # gap and where they do not; the score of a ring beside that of a Gaussian.
 ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 4.0
 ORDINARY_SCORE = 1.2
+WORTH = 0.5  # the share of the best score that the stability of clusters apart has, or
+# more clusters are looked for: a few copies apart from a thousand texts are not all there is.
 CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
 CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
@@ -76,7 +78,8 @@ def choose_num_classes(
 
     Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian
     instead: k is their number if the eigenvalue after the k smallest ones is at least five times
-    larger, and if a valley lies around every cluster. The largest such number is taken.
+    larger, and if a valley lies around every cluster. The largest such number is taken, unless
+    its stability is less than half of the best score, and the clusters of that are distinct, too.
 
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
     times as good as those of data without clusters: either their score, beside the best score of
@@ -141,13 +144,14 @@ def choose_levels(
         # A cluster of no more points than one point has neighbours is none.
         if int(torch.bincount(labels).min()) > modes.least_degree
     }
-    distinct = [n for n, depth in apart.items() if depth >= LEAST_DISTINCTNESS]
-    if distinct:
-        best, found = max(distinct), apart[max(distinct)]
-    else:
-        best = max(curve, key=curve.__getitem__)
+    number = max((n for n, depth in apart.items() if depth >= LEAST_DISTINCTNESS), default=1)
+    best, found = number, apart.get(number, 0.0)
+    highest = max(curve, key=curve.__getitem__)
+    if number == 1 or _stability(graph, modes.apart[number], number, [t]) < WORTH * curve[highest]:
         few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
-        found = _beyond(few, _score_of_clouds(graph, t, seed, metric))
+        others = _beyond(few, _score_of_clouds(graph, t, seed, metric))
+        if number == 1 or others >= LEAST_DISTINCTNESS:
+            best, found = highest, others
     ranked = rank_levels({count: score[1, 1:] for count, score in scores.items()})
     if found < LEAST_DISTINCTNESS:
         best, ranked = 1, []

@@ -37,7 +37,9 @@ MORE_MODES = 10  # than clusters: some find small pieces
 APART = 5.0
 SMALLEST = 1e-7  # eigenvalues below are alike: links between components may be as weak
 MARGIN = 0.01  # of modularity, by which clusters of the graph alone have to be better
-DEEPER = 2.0  # times the valleys around clusters, beyond which modularity is not asked
+# Times the valleys around clusters, beyond which modularity is not asked; one deeper than the
+# second number is as good as any.
+DEEPER, DEEPEST = 2.0, 100.0
 LONGEST, TOLERANCE = 1e3, 1e-9  # of the heat that orders the nodes of a cluster
 LEAST_CUT = 1e-9  # of a cluster's weight: less is none
 
@@ -261,7 +263,7 @@ def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
     prefers clusters of equal size.
     """
     depth, others = (
-        float(valleys(graph, labels.unique(return_inverse=True)[1]).log().mean())
+        float(valleys(graph, labels.unique(return_inverse=True)[1]).clamp(max=DEEPEST).log().mean())
         for labels in (found, other)
     )
     if abs(depth - others) > math.log(DEEPER):
