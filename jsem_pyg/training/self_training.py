@@ -26,7 +26,7 @@ from torch import Tensor
 
 from .._checks import check_positive, check_times
 from .._groups import group_places
-from .._precision import without_autocast
+from .._precision import unit_rows, without_autocast
 from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
@@ -79,7 +79,8 @@ def self_train(
     model.reset_means()
     features = model.features(graph.x)
     if labels is None:
-        t, p = _cluster(features, num_classes, graph, times, seed)
+        directions = unit_rows(features[:, :-1])  # the constant is for classifiers only
+        t, p = _cluster(directions, num_classes, graph, times, seed)
     else:
         t, p = _learn_labels(graph, times, labels, start, seed)
     _log.info("self-training from t = %g", t)
