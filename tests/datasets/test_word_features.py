@@ -28,7 +28,7 @@ def test_the_columns_are_those_of_scikit_learn(dim):
     else:
         expected = expected.toarray()
     found = WordFeatures(dim=dim).fit(TEXTS).transform(TEXTS)
-    np.testing.assert_allclose(found, normalized(expected), atol=1e-6)
+    np.testing.assert_allclose(found, normalized(expected), atol=1e-5)
 
 
 def test_words_stand_beside_embeddings():

@@ -55,7 +55,7 @@ def test_large_neighbour_graphs_have_small_residuals(dim):
     assert value.dtype == mode.dtype == torch.float32
     structure = GraphStructure(edge_index, 25_000)
     again = low_modes(structure, 12, torch.ones(edge_index.size(1), dtype=torch.float64))
-    assert torch.allclose(value, again[0].float(), rtol=1e-6)
+    assert torch.allclose(value, again[0].float(), rtol=1e-5)
     value, mode = again
     row, col = edge_index
     root = torch.bincount(row, minlength=25_000).double().sqrt()
@@ -97,7 +97,7 @@ def test_graphs_without_edges_and_of_one_node():
 def test_edges_of_zero_weight_isolate():
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     value = low_modes(edge_index, 3, torch.tensor([1.0, 1.0, 0.0, 0.0]))[0]
-    assert torch.allclose(value, torch.tensor([0.0, 0.0, 2.0]), atol=1e-7)
+    assert torch.allclose(value, torch.tensor([0.0, 0.0, 2.0]), atol=1e-5)
 
 
 def test_results_repeat_and_have_a_sign():

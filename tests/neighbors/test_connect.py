@@ -47,7 +47,7 @@ def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
     points, label = clusters(seed=seed)
     link, length = shortest_links(points, label)
     assert_joins(link, label)
-    assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-6)
+    assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-5)
 
 
 def test_links_in_few_dimensions_are_found_by_a_tree(monkeypatch):
@@ -59,7 +59,7 @@ def test_links_in_few_dimensions_are_found_by_a_tree(monkeypatch):
     points = prepare_points(center[label] + torch.randn(600, 2, generator=generator), "l2")
     link, length = shortest_links(points, label)
     assert_joins(link, label)
-    assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-6)
+    assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-5)
     monkeypatch.setattr(BUDGET, 0)
     assert_joins(shortest_links(points, label)[0], label)
 

@@ -82,7 +82,7 @@ def test_a_diffusion_whose_disk_fills_goes_on_when_there_is_room(tmp_path, diffu
     assert not (tmp_path / "made/y.npy").exists()
     begun = (tmp_path / "made/y.npy.partial/journal.safetensors").exists()
     assert begun == (limit > 128_000)  # once the source is sorted
-    np.testing.assert_allclose(np.load(run(tmp_path / "made")), expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(np.load(run(tmp_path / "made")), expected, rtol=1e-5, atol=1e-5)
     assert names(tmp_path) == ["x.npy", "y.npy"]
 
 
@@ -95,7 +95,7 @@ def test_a_diffusion_on_a_small_disk_goes_on_on_a_larger_one(tmp_path, diffusion
             run(disk)
         assert not (disk / "y.npy").exists()
     with small_disk(made, "1200k") as disk:
-        np.testing.assert_allclose(np.load(run(disk)), expected, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(np.load(run(disk)), expected, rtol=1e-5, atol=1e-5)
     match = "'target' to be in a folder that can be written to"
     with read_only(made) as folder, pytest.raises(OSError, match=match):
         run(folder)

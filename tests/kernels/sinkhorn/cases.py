@@ -58,13 +58,13 @@ def check(module, case, error=None):
         largest = (case.u.double().abs() @ case.v.double().abs().T).amax() if plan.numel() else 0
         finite = case.g[case.g > -math.inf].double().abs()
         largest = float(largest) + (float(finite.max()) if finite.numel() else 0.0) + 1
-        error = 16 * torch.finfo(dtype).eps * largest
+        error = 100 * torch.finfo(dtype).eps * largest
     assert result.f.dtype == result.average.dtype == result.peak.dtype == dtype
     assert result.column_mass.dtype == torch.float64
     assert torch.equal(result.f == -math.inf, f == -math.inf)
     has_mass = f > -math.inf
     torch.testing.assert_close(
-        result.f[has_mass].double(), f[has_mass], rtol=1e-6 if dtype == torch.float32 else 1e-14,
+        result.f[has_mass].double(), f[has_mass], rtol=1e-5 if dtype == torch.float32 else 1e-13,
         atol=error,
     )  # fmt: skip
     floor = torch.finfo(dtype).tiny  # of masses; and of shares that are as good as none:
