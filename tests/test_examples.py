@@ -190,6 +190,12 @@ BENCHMARKS = [
     ),
     Run("words", "--quick", once="run"),
     Run(
+        "ordinary",
+        "--draws 1 --scale 0.25 --only clusters",
+        lambda table: table.loc[table["family"].str.contains(", 2 |, 10 "), "alike"] == "1 of 1",
+        says="| one cluster |",
+    ),
+    Run(
         "sketch",
         "--quick --seeds 1 --methods sketch_nodes fastrp",
         lambda table: float(by_way(table, "method", "accuracy")["sketch_nodes"].split()[0]) > 80,

@@ -38,9 +38,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     Two clusterings are made, and the better one is kept. Self-training
     (:func:`~jsem_pyg.training.fit`) finds clusters that overlap, such as clusters of embeddings.
     Spectral clustering (k-means of the smoothest modes of the graph) finds clusters of any shape
-    that lie apart, and of any size. It is kept if self-training loses clusters or if the valleys
-    around its clusters are deeper, and where they are alike if its modularity is at least 0.01
-    higher.
+    that lie apart, and of any size. It is kept if the eigenvalues leave a gap after so many
+    clusters, if self-training loses clusters, or if the valleys around its clusters are deeper; and
+    where they are alike if its modularity is at least 0.01 higher.
 
     New points do not change what was fitted, nor each other. A point that is equal to a fitted one
     has its probabilities. Any other point is joined to its nearest fitted points: it begins with
@@ -160,8 +160,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         trained = self._self_train(count)
         if 1 < count <= modes.largest:
             spectral = modes.labels(count)
-            loses_some = len(trained.unique()) < count
-            if loses_some or is_better(spectral, trained, self._graph.graph):
+            is_clear = modes.lie_apart(count) or len(trained.unique()) < count
+            if is_clear or is_better(spectral, trained, self._graph.graph):
                 self._take_instead(F.one_hot(spectral, count))
         self._place_clusters()
         if self.n_clusters_ < count:

@@ -53,6 +53,7 @@ class ClassField:
         if by_graph:
             self._given = q.double()
             self._model.reset_means()  # of other probabilities
+            self._model.balance = 0.0  # the graph has told the sizes
         options = model.isotropic.options
         field_of = partial(
             heat_field,

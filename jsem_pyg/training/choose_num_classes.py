@@ -14,7 +14,7 @@ from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
 from ..neighbors import knn_graph
-from .clusters import SpectralClusters, merged_clusters, valleys
+from .clusters import APART, SpectralClusters, merged_clusters, valleys
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph, prepare_graph
 
@@ -35,7 +35,7 @@ TOLERANCE = 1e-3  # of the heat
 LEAST_DISTINCTNESS = 1 / 3
 # What chance and shape make of one cloud: the valley around a part of it, where eigenvalues leave a
 # gap and where they do not; the score of a ring beside that of a Gaussian.
-ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 4.0
+ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
 ORDINARY_SCORE = 1.2
 WORTH = 0.5  # the share of the best score that the stability of clusters apart has, or
 # more clusters are looked for: a few copies apart from a thousand texts are not all there is.
@@ -77,15 +77,17 @@ def choose_num_classes(
     heat crosses the cut and a node's own features do not determine its side.
 
     Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian
-    instead: k is their number if the eigenvalue after the k smallest ones is at least five times
-    larger, and if a valley lies around every cluster. The largest such number is taken, unless
-    its stability is less than half of the best score, and the clusters of that are distinct, too.
+    instead: k may be their number if the eigenvalue after the k smallest ones is at least twice as
+    large, and is if a valley lies around every cluster, a deeper one below a factor of five. The
+    largest such number is taken, unless its stability is less than half of the best score, and the
+    clusters of that are distinct, too.
 
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
     times as good as those of data without clusters: either their score, beside the best score of
     Gaussian clouds of the same mean, covariance and number of points; or the valley around each of
-    them, beside the deepest that chance makes inside one cloud (4: the most weight that is cut on
-    the way from the core outwards, over the cut of the cluster). It is taken from 1/3 on.
+    them, beside the deepest that chance makes inside one cloud (1.5 where the eigenvalues leave a
+    gap, else 6: the most weight that is cut on the way from the core outwards, over the cut of
+    the cluster). It is taken from 1/3 on.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -138,20 +140,26 @@ def choose_levels(
     scores, finest = _score_numbers(graph, largest, [t, *LEVEL_TIMES], seed)
     curve = {count: float(score[0, 0]) for count, score in scores.items()}
     modes = SpectralClusters(graph, largest, seed) if modes is None else modes
-    apart = {
-        n: _depth(graph, labels, ORDINARY_VALLEY)
-        for n, labels in modes.apart.items()
+    depth = {
+        n: _depth(graph, labels, ORDINARY_VALLEY if gap >= APART else ORDINARY_VALLEY_WITHOUT_GAP)
+        for n, (labels, gap) in modes.apart.items()
         # A cluster of no more points than one point has neighbours is none.
         if int(torch.bincount(labels).min()) > modes.least_degree
     }
-    number = max((n for n, depth in apart.items() if depth >= LEAST_DISTINCTNESS), default=1)
-    best, found = number, apart.get(number, 0.0)
+    distinct = [n for n, found in depth.items() if found >= LEAST_DISTINCTNESS]
+    best = max(filter(modes.lie_apart, distinct), default=1)
+    found, stable = depth.get(best, 0.0), 0.0
+    if best > 1:
+        stable = float(_stability(graph, modes.apart[best][0], best, [t])[0])
     highest = max(curve, key=curve.__getitem__)
-    if number == 1 or _stability(graph, modes.apart[number], number, [t]) < WORTH * curve[highest]:
+    if best == 1 or stable < WORTH * curve[highest]:
         few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
         others = _beyond(few, _score_of_clouds(graph, t, seed, metric))
-        if number == 1 or others >= LEAST_DISTINCTNESS:
+        if others >= LEAST_DISTINCTNESS:
             best, found = highest, others
+        elif best == 1:  # long arms, which leave a small gap, and whose score is that of one cloud
+            best = max(distinct, default=1)
+            found = depth.get(best, others)
     ranked = rank_levels({count: score[1, 1:] for count, score in scores.items()})
     if found < LEAST_DISTINCTNESS:
         best, ranked = 1, []

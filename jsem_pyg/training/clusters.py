@@ -34,7 +34,7 @@ MOST_MODES = 100  # more clusters are left to self-training
 MORE_MODES = 10  # than clusters: some find small pieces
 # Eigenvalues of a single interval, circle or disc grow by factors of at most four: a larger one
 # stands between clusters. Chosen, like all below, on sets that are not reported.
-APART = 5.0
+APART, SOMEWHAT_APART = 5.0, 2.0  # long arms leave smaller gaps
 SMALLEST = 1e-7  # eigenvalues below are alike: links between components may be as weak
 MARGIN = 0.01  # of modularity, by which clusters of the graph alone have to be better
 # Times the valleys around clusters, beyond which modularity is not asked; one deeper than the
@@ -143,14 +143,14 @@ class SpectralClusters:
 
     Attributes:
         largest: there are modes for up to so many clusters.
-        apart: [N] the clusters of each number that lies apart.
+        apart: [N] the clusters of each number that may lie apart, and the gap after its modes.
     """
 
     def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:
         self._graph, self._seed = graph, seed
         self._nodes, degree = graph.edge_index[0].unique(return_counts=True)
         self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
-        self.apart: dict[int, Tensor] = {}
+        self.apart: dict[int, tuple[Tensor, float]] = {}
         if self.largest < 2:
             return
         self.least_degree = int(degree.min())
@@ -162,19 +162,26 @@ class SpectralClusters:
         eigenvalues, self._modes = low_modes(edges, self._most + 1, weight, seed=seed)
         eigenvalues = eigenvalues.clamp(min=SMALLEST)
         ratio = eigenvalues[2:] / eigenvalues[1:-1]
-        for modes in (2 + (ratio >= APART).nonzero().flatten()).tolist():
-            labels = self._cluster(modes)
+        # The largest gap of a number comes last.
+        for i in (i for i in ratio.argsort().tolist() if ratio[i] >= SOMEWHAT_APART):
+            labels = self._cluster(i + 2)
             count = int(labels.max()) + 1
             if 1 < count <= self.largest:
-                self.apart[count] = labels
+                self.apart[count] = labels, float(ratio[i])
+
+    def lie_apart(self, count: int) -> bool:
+        """Return True if a gap of the eigenvalues says that so many clusters lie apart."""
+        return count in self.apart and self.apart[count][1] >= APART
 
     def labels(self, count: int) -> Tensor:
         """Find `count` clusters, from more modes if some of them found small pieces: [N]."""
-        for modes in range(count, self._most + 1) if count not in self.apart else ():
+        if self.lie_apart(count):
+            return self.apart[count][0]
+        for modes in range(count, self._most + 1):
             labels = self._cluster(modes)
             if int(labels.max()) + 1 == count:
                 return labels
-        return self.apart[count] if count in self.apart else self._k_means(count)
+        return self._k_means(count)
 
     def _cluster(self, modes: int) -> Tensor:
         labels = self._k_means(modes)

@@ -19,11 +19,12 @@ X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
 
 
 def test_it_is_self_training_on_the_neighbour_graph():
-    clusterer = DiffusionClusterer(3, n_neighbors=8, metric="cosine", random_state=4).fit(X)
-    x = torch.from_numpy(X)
+    points, _ = blobs(NUM_FITTED, spread=0.4)  # clusters that overlap
+    clusterer = DiffusionClusterer(3, n_neighbors=8, metric="cosine", random_state=4).fit(points)
+    x = torch.from_numpy(points)
     edge_index, edge_weight = knn_graph(x, 8)
     data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
-    model = fit(DiffusionClassifier(X.shape[1], 3), data, seed=4).model
+    model = fit(DiffusionClassifier(x.size(1), 3), data, seed=4).model
     p = model(x, edge_index, edge_weight).detach()
     np.testing.assert_array_equal(clusterer.labels_, p.argmax(-1))
     np.testing.assert_allclose(clusterer.probabilities_, p, atol=1e-4)

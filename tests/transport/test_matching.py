@@ -261,3 +261,16 @@ def test_full_weighted_graphs_find_their_copies_with_noise():
         edges = torch.from_numpy(np.stack(np.nonzero(near)))
         costs.append(AdjacencyCost(edges, torch.from_numpy(near[near > 0])))
     assert np.array_equal(match_graphs(*costs).argmax().numpy(), np.argsort(name))
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "random"])
+def test_features_that_say_nothing_do_not_lose_what_the_edges_find(kind):
+    edges = neighbour_graph(120) if kind == "neighbours" else random_graph(120, 12)
+    first = changed(edges, 120, 0.05)
+    second, order = renamed(changed(edges, 120, 0.05, seed=3), 120)
+    noise = np.random.default_rng(0).normal(size=(2, 120, 8))
+    plan = match_graphs(first, second, features=tuple(noise))
+    assert (plan.argmax() == order).float().mean() > 0.95
+    assert plan.confidence.mean() > 0.9
+    none = torch.empty(2, 0, dtype=torch.int64)
+    assert torch.equal(match_graphs(first, second, known_pairs=none).argmax(), plan.argmax())

@@ -44,6 +44,8 @@ def read_knowledge(
     costs: tuple[AdjacencyCost, AdjacencyCost],
 ) -> Knowledge | None:
     """Read and check arguments of :func:`.match_graphs`; None if nothing is given."""
+    if isinstance(known_pairs, Tensor) and known_pairs.shape == (2, 0):
+        known_pairs = None
     if known_pairs is None and features is None and edge_type is None:
         return None
     pairs = np.empty((2, 0), np.int64)

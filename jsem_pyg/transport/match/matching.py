@@ -112,17 +112,28 @@ def match_graphs(
     matrices = costs[0].scipy(), costs[1].scipy()
     unit = max((float(each.data.max()) for each in matrices if each.nnz), default=1.0)
     first, second = (each / unit for each in matrices)
-    stages, found = _search(first, second, knowledge, max_iter, int(seed))
-    shares = stages[-1][1]
-    mass = 1 / max(1, min(shares.shape))
-    history = [Step(name, 0.0, _cost(*matrices, each * mass), 0.0, 1.0) for name, each in stages]
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
-    return Plan(
-        _scores(shares * mass, costs[0].weight.to(dtype)),
-        history[-1].cost,
-        history=history,
-        confidence_model=partial(_confidence, first, second, knowledge, found),
+
+    def solve(knowledge: Knowledge | None) -> Plan:
+        stages, found = _search(first, second, knowledge, max_iter, int(seed))
+        shares = stages[-1][1]
+        mass = 1 / max(1, min(shares.shape))
+        steps = [Step(name, 0.0, _cost(*matrices, each * mass), 0.0, 1.0) for name, each in stages]
+        return Plan(
+            _scores(shares * mass, costs[0].weight.to(dtype)),
+            steps[-1].cost,
+            history=steps,
+            confidence_model=partial(_confidence, first, second, knowledge, found),
+        )
+
+    plan = solve(knowledge)
+    if features is None:
+        return plan
+    # Features that say nothing may not lose what is found without them.
+    rival = solve(
+        read_knowledge(known_pairs, None, feature_weight, edge_type, (source, target), costs)
     )
+    return plan if plan.confidence.mean() >= rival.confidence.mean() else rival
 
 
 def _search(
