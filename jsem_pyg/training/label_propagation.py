@@ -4,10 +4,13 @@ r"""Label propagation along edges whose conductance is learned from labels that 
 2. The cross-entropy of the other half, which was held out, trains the time, the sharpness of the
    result, the balance of the classes and the conductances, by gradients through the diffusion.
 3. Several draws of the half (folds) train at once. In the end all labels are sources.
+4. What was learned is kept if it predicts labels held out in turn better than plain heat and walks
+   of several lengths do (:mod:`jsem_pyg.training.label_spread`).
 """
 
 import copy
 import itertools
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +28,7 @@ from .._checks import (
     check_positive_int,
 )
 from .._precision import without_autocast
+from ..curvature.standardize import robust_standardize
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.read_data import read_data
@@ -32,11 +36,14 @@ from ..graph.relations import merge_reverse, read_hetero_data
 from ..nn.conductance import as_columns
 from ..nn.node_conductance import make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations
+from .label_spread import Chosen, Way, choose_way, walks_along
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
 
 _RATE = 0.3  # of all but the form; chosen on DBLP without the nodes of its test sets
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
+_REACH = 3.0  # of the logarithms of time and sharpness, around their start
+_ERRORS = 2.0  # of standard, that learned features of edges must gain: they saw the labels
 _REFITS = 5  # steps of L-BFGS from the learned conductances to those that a fold alone prefers
 
 
@@ -45,7 +52,7 @@ class PropagatedLabels(NamedTuple):
 
     probabilities: Tensor  #: [N, C]; one or zero where a label is known
     conductance: Tensor  #: [E] in [0, 1], in the order of `edge_index`
-    t: float  #: diffusion time of the labels
+    t: float  #: diffusion time of the labels; of walks, its mean
     relations: Relations | None  #: conductance of each relation, with its standard error
     of_types: dict[str, Tensor]  #: [N, C] for every node type of a `HeteroData`
 
@@ -72,18 +79,26 @@ def propagate_labels(
         \mathbf{H} = e^{-t \mathbf{L}_{\theta}} \mathbf{S}
 
     where a column of :math:`\mathbf{S}` shares one unit of heat among the labelled nodes of a
-    class; a node with twice as many edges has half the share. At :math:`\gamma = 1` all classes
-    have the same heat in the end. Learned are :math:`t`, :math:`\beta`, :math:`\gamma` and the
-    conductances :math:`\theta`, from the labels that are not among the sources. An edge conducts by
+    class; a node with twice as many edges has half the share. Learned are :math:`t` and
+    :math:`\beta`, within a factor of 20 of their start, :math:`\gamma \in [0, 1]` and the
+    conductances :math:`\theta`, from the labels that are not among the sources, of which all
+    classes count alike. An edge conducts by
 
     - its relation: every relation in `data.edge_type`, or edge type of a `HeteroData`, has a
       conductance. Only their ratios count, so that the largest is 1. The types (a, r, b) and
       (b, rev_r, a) are one relation;
     - its features `data.edge_attr`, such as the columns of
       :class:`~jsem_pyg.transforms.FormanCurvature` and
-      :class:`~jsem_pyg.transforms.EdgeGeometry`, which are standardised.
+      :class:`~jsem_pyg.transforms.EdgeGeometry`. They are standardised by their median, so that
+      units do not matter, unless `conductance` is a module of your own.
 
-    With both, the two are multiplied; with neither, all edges conduct alike. The standard error of
+    With both, the two are multiplied; with neither, all edges conduct alike.
+
+    Rivals are heat at the start, and random walks that restart at the labels: heat averaged over
+    times, of a mean of 2, 32 or 332, by its amount or as the cosine with the mean of a class. What
+    was learned is kept if it predicts labels that are held out in turn better, where edges have
+    features by two standard errors; otherwise the best rival is the result, and all edges conduct
+    fully. A warning says if even the best is not better than chance. The standard error of
     a relation's conductance says how far the folds agree: starting from the learned values, the
     conductances are fitted to each fold alone, at the learned time; the error is the standard
     deviation of these fits by the square root of their number. Folds share labels, so it does not
@@ -154,12 +169,17 @@ def propagate_labels(
     rows = slice(None) if target is None else graph.rows[target]
     labels = _read_labels(labels, graph, rows)
     draws = derive_generator(seed, Purpose.FOLDS)
+    if isinstance(conductance, str) and graph.edge_attr is not None:
+        columns = [robust_standardize(column) for column in graph.edge_attr.T]
+        graph = graph._replace(edge_attr=torch.stack(columns, dim=1))
     with torch.enable_grad(), seeded_rng(graph.structure.device, seed, Purpose.MODEL):
         model = _Propagation(graph, _conductance_of(graph, conductance), labels)
         is_source = torch.stack([_draw_half(labels, draws) for _ in range(folds)])
         runs = [model.train_from(start, is_source, lr, steps) for start in starts]
-        model.load_state_dict(min(runs, key=lambda run: run[0])[1])
-        model.eval()
+        learned = min(runs, key=lambda run: run[0])[1]
+        plain = [model.initial | {"start": torch.tensor(start)} for start in starts]
+        best, state, t = _choose(model, learned, plain, labels, seed)
+        model.load_state_dict(state)
         relations = None
         if model.relation is not None:
             known = model.has_edges
@@ -167,14 +187,45 @@ def propagate_labels(
             error = model.error_of_relations(is_source)[known]
             relations = Relations(names, model.of_relations().detach()[known], error)
     with torch.no_grad():
-        logits = model(labels[None] >= 0)[0]
-        probabilities = keep_known(logits.softmax(-1), labels)
+        probabilities = keep_known(best.probabilities(labels).to(graph.weight), labels)
+        model.load_state_dict(state)
         of_types = {name: probabilities[place] for name, place in graph.rows.items()}
-        found = model.conductance()
+        found = model.conductance() if state is learned else torch.ones_like(graph.weight)
         if graph.given_type is not None:
             found = model.of_relations()[graph.given_type]
-        t = float(model.log_t.exp())
+        if model.relation is None:
+            model.load_state_dict(learned)  # a module of the user's own is trained in place
     return PropagatedLabels(probabilities[rows], found, t, relations, of_types)
+
+
+def _choose(
+    model: "_Propagation",
+    learned: dict[str, Any],
+    plain: Sequence[dict[str, Any]],
+    labels: Tensor,
+    seed: int,
+) -> tuple[Chosen, dict[str, Any], float]:
+    """Return the best way to spread labels, the state of the model with it, and its time."""
+    structure, weight = model.graph[:2]
+    rivals = walks_along(structure, weight)
+    for state in plain:
+        rivals[model.as_way(state)] = float(state["start"])
+    model.load_state_dict(learned)
+    trained = {model.as_way(learned): float(model.time().detach())}
+    if model.form is not None or model.relation is not None:
+        trained |= walks_along(structure, model.conducting().detach())
+    best, rival = (choose_way(list(ways), labels, seed) for ways in (trained, rivals))
+    is_kept = best.beats(rival.losses, 0 if model.form is None else _ERRORS)
+    best, state, ways = (best, learned, trained) if is_kept else (rival, plain[0], rivals)
+    num_classes = int(labels.max()) + 1
+    chance = choose_way([lambda known: weight.new_zeros(len(known), num_classes)], labels, seed)
+    if not best.beats(chance.losses):
+        warnings.warn(
+            "Labels that are held out are not predicted better than by chance along these edges: "
+            "the classes of other nodes have no evidence.",
+            stacklevel=2,
+        )
+    return best, state, ways[best.way]
 
 
 class _Graph(NamedTuple):
@@ -201,6 +252,8 @@ class _Propagation(Module):
             count = len(graph.names)
             self.relation = RelationConductance(count).to(graph.weight)
             self.has_edges = graph.edge_type.bincount(minlength=count) > 0
+        self.register_buffer("start", torch.ones((), dtype=torch.float64))  # a time
+        self.start: Tensor
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
         self.balance = Parameter(graph.weight.new_zeros(()))
@@ -214,9 +267,7 @@ class _Propagation(Module):
         self, t: float, is_source: Tensor, lr: float, steps: int
     ) -> tuple[float, dict[str, Any]]:
         """Train anew from a time; return the loss of held-out labels, and the state."""
-        self.load_state_dict(self.initial)
-        with torch.no_grad():
-            self.log_t.fill_(t).log_()
+        self.load_state_dict(self.initial | {"start": torch.tensor(t)})
         of_form = [] if self.form is None else list(self.form.parameters())
         others = [each for name, each in self.named_parameters() if not name.startswith("form.")]
         groups: list[dict[str, Any]] = [{"params": others}, {"params": of_form, "lr": lr}]
@@ -226,6 +277,8 @@ class _Propagation(Module):
             optimizer.zero_grad()
             self.held_out_loss(is_source).backward()
             optimizer.step()
+            with torch.no_grad():
+                self.balance.clamp_(0, 1)
         self.eval()
         with torch.no_grad():
             loss = float(self.held_out_loss(is_source))
@@ -235,7 +288,9 @@ class _Propagation(Module):
         """Return the cross-entropy of the labels that are no sources [F, N] in their fold."""
         is_held_out = (self.labels >= 0) & ~is_source
         target = self.labels.expand_as(is_source)[is_held_out]
-        return F.cross_entropy(self(is_source)[is_held_out], target)
+        logits = self(is_source)[is_held_out]
+        share = 1 / torch.bincount(target, minlength=logits.size(1)).clamp(min=1)
+        return F.cross_entropy(logits, target, share.to(logits))
 
     def error_of_relations(self, is_source: Tensor) -> Tensor:
         """Fit the relations to each fold alone; return the standard error [R] over folds."""
@@ -279,18 +334,40 @@ class _Propagation(Module):
         number = structure.to_slots(torch.ones_like(self.graph.weight))
         return structure.to_edges(total / number)
 
-    def forward(self, is_source: Tensor) -> Tensor:
-        """Return logits of the classes [F, N, C], from the heat of sources [F, N]."""
+    def as_way(self, state: dict[str, Any]) -> Way:
+        """Return a function from known labels [N] to logits [N, C], in a state of the model."""
+
+        @torch.no_grad()
+        def way(known: Tensor) -> Tensor:
+            self.load_state_dict(state)
+            return self.eval()(known[None] >= 0)[0]
+
+        return way
+
+    def time(self) -> Tensor:
+        """Return the diffusion time."""
+        return self.start * _bounded(self.log_t)
+
+    def conducting(self) -> Tensor:
+        """Return the weights of the edges [E] times what they conduct."""
         structure, weight = self.graph[:2]
         total = structure.symmetric(structure.to_slots(weight * self.given_conductance()))
+        return structure.share_among_edges(total, weight)
+
+    def forward(self, is_source: Tensor) -> Tensor:
+        """Return logits of the classes [F, N, C], from the heat of sources [F, N]."""
         start = self.share * is_source[..., None]
         start = start / start.sum(1, keepdim=True)
         columns = start.transpose(0, 1).flatten(1)  # all folds diffuse at once
-        conducting = structure.share_among_edges(total, weight)
-        heat = heat_diffusion(columns, structure, conducting, self.log_t.exp())
+        heat = heat_diffusion(columns, self.graph.structure, self.conducting(), self.time())
         heat = heat.view(start.size(1), len(start), -1).transpose(0, 1).clamp(min=0)
         heat = heat * (-self.balance * heat.sum(1, keepdim=True).log()).exp()
-        return (heat + _LEAST_HEAT).log() * self.log_sharpness.exp()
+        return (heat + _LEAST_HEAT).log() * _bounded(self.log_sharpness)
+
+
+def _bounded(logarithm: Tensor) -> Tensor:
+    """Return the exponential of a number near zero, and at most e^3 or e^-3 of others."""
+    return (_REACH * (logarithm / _REACH).tanh()).exp()
 
 
 def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:

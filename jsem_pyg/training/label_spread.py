@@ -41,10 +41,10 @@ class Chosen(NamedTuple):
         """Return class probabilities [N, C] by labels [N], -1 where unknown."""
         return (self.sharpness * self.way(labels)).softmax(-1)
 
-    def beats(self, losses: Tensor) -> bool:
-        """Return True if others' losses of the same labels are higher by one standard error."""
+    def beats(self, losses: Tensor, errors: float = 1.0) -> bool:
+        """Return True if others' losses of the same labels are higher by standard errors."""
         gain = losses - self.losses
-        return len(gain) > 1 and bool(gain.mean() > gain.std() / len(gain) ** 0.5)
+        return len(gain) > 1 and bool(gain.mean() > errors * gain.std() / len(gain) ** 0.5)
 
 
 def ways_to_spread(
@@ -56,10 +56,17 @@ def ways_to_spread(
     return t, [*walks, lambda labels: logarithm(logistic_regression(z, labels))]
 
 
-def walks_along(structure: GraphStructure, weight: Tensor | None) -> list[Way]:
-    """Return walks of three lengths, by how often they visit and by how much of a class they do."""
+def walks_along(structure: GraphStructure, weight: Tensor | None) -> dict[Way, float]:
+    """Return walks of three lengths, by their visits or as cosines, and the mean time of each.
+
+    A walk that restarts with probability a is heat over times t with density exp(-t / m) / m, of
+    mean m = (1 - a) / a.
+    """
     ways = itertools.product((0.0, 1.0), RESTARTS)
-    return [partial(walk, structure, weight, restart, balance) for balance, restart in ways]
+    return {
+        partial(walk, structure, weight, restart, balance): (1 - restart) / restart
+        for balance, restart in ways
+    }
 
 
 @torch.no_grad()
