@@ -154,7 +154,7 @@ def fit(
     graph = prepare_graph(data, device)
     if isinstance(chosen, SelfTrainingOptions):
         assert isinstance(model, DiffusionClassifier)
-        return self_train(model, graph, epochs, chosen.times, chosen.labels, seed)
+        return self_train(model, graph, epochs, chosen.times, chosen.labels, seed, try_modes=True)
 
     def train() -> FitResult:
         run = begin_run(model, graph, loss, sampler, seed, chosen)

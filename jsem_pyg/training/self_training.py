@@ -5,7 +5,8 @@ nodes. The graph carries its probabilities to the other nodes, except along edge
 neighbourhoods disagree.
 
 1. Cluster the diffused features by k-means, for several diffusion times; keep the time whose
-   clusters have the highest modularity on the graph.
+   clusters have the highest modularity on the graph. Where the smoothest modes of the graph say
+   that clusters lie apart, in any sizes, begin with those of the modes.
 2. Fit the linear classifier to the more confident half of every cluster.
 3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`) for that time or half of
    it, again by modularity; take them as pseudo-labels, and repeat from 2.
@@ -30,7 +31,7 @@ from .._precision import unit_rows, without_autocast
 from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
-from .clusters import k_means
+from .clusters import SpectralClusters, is_better, k_means
 from .history import EpochRow, FitResult
 from .label_spread import Chosen, choose_way, ways_to_spread
 from .seeds import Purpose, seeded_rng
@@ -63,10 +64,12 @@ def self_train(
     labels: Tensor | None = None,
     seed: int = 0,
     start: Chosen | None = None,
+    try_modes: bool = False,
 ) -> FitResult:
     """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`.
 
-    Labels spread in the way `start`, or in the one that held-out labels prefer.
+    Labels spread in the way `start`, or in the one that held-out labels prefer. Without labels,
+    `try_modes` begins with the clusters of the smoothest modes where the graph prefers these.
     """
     check_times(times, check_positive)
     structure = graph.structure  # first, so that a graph that is refused leaves the model as it is
@@ -81,6 +84,7 @@ def self_train(
     if labels is None:
         directions = unit_rows(features[:, :-1])  # the constant is for classifiers only
         t, p = _cluster(directions, num_classes, graph, times, seed)
+        p = _or_modes(p, graph, seed) if try_modes else p
     else:
         t, p = _learn_labels(graph, times, labels, start, seed)
     _log.info("self-training from t = %g", t)
@@ -129,6 +133,18 @@ def _cluster(
 
     found = (soft_clusters(t, z) for t, z in graph.diffused_rows(features, times))
     return _of_highest_modularity(graph, found)
+
+
+def _or_modes(p: Tensor, graph: TrainingGraph, seed: int) -> Tensor:
+    """Return the clusters of the smoothest modes, [N, C], if the graph prefers these, else p."""
+    count = p.size(1)
+    modes = SpectralClusters(graph, count, seed)
+    if not 1 < count <= modes.largest:
+        return p
+    found = modes.labels(count)
+    if modes.lie_apart(count) or is_better(found, p.argmax(-1), graph):
+        return F.one_hot(found, count).to(p)
+    return p
 
 
 def _learn_labels(
