@@ -94,4 +94,5 @@ class ClassField:
 
     def _balance(self, p: Tensor, diffusion: int) -> Tensor:
         # Not below zero: a series that is cut may end there.
-        return balance_classes(p.clamp(min=0), self._means[diffusion], self._model.balance)
+        mean = self._means[diffusion] / self._model.class_share
+        return balance_classes(p.clamp(min=0), mean, self._model.balance)

@@ -39,7 +39,8 @@ class DiffusionClassifier(torch.nn.Module):
     far as the probabilities around its two ends agree. What is learned, :math:`\mathbf{W}`, is one
     projection shared by both ends of every edge. The balance :math:`b` divides each class by a
     power of its mean, so that large classes do not swallow small ones, and brings the sum of each
-    row back to one.
+    row back to one. Where the start of a training tells the shares of the classes, means are taken
+    relative to them.
 
     In training mode a call uses its own centre, length and class means, in evaluation mode those of
     the training (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
@@ -114,6 +115,8 @@ class DiffusionClassifier(torch.nn.Module):
         self.length = RunningMean(1)
         self.isotropic_mean = RunningMean(size)
         self.anisotropic_mean = RunningMean(size)
+        self.class_share: Tensor
+        self.register_buffer("class_share", torch.ones(size))
         self._reader = GraphReader()
 
     def set_num_classes(self, num_classes: int) -> None:
@@ -140,6 +143,7 @@ class DiffusionClassifier(torch.nn.Module):
         means = self.isotropic_mean.mean, self.anisotropic_mean.mean
         for each in (self.lin.weight, self.lin.bias, *means):
             each.data = each.new_zeros(size, *each.shape[1:])
+        self.class_share = self.class_share.new_ones(size)
 
     def reset_parameters(self) -> None:
         """Draw the linear map again, return to the initial time, clear all means."""
@@ -206,7 +210,8 @@ class DiffusionClassifier(torch.nn.Module):
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below
-        return balance_classes(p, class_mean(p, _mean_over(graph, p)), self.balance)
+        mean = class_mean(p, _mean_over(graph, p)) / self.class_share.to(p)
+        return balance_classes(p, mean, self.balance)
 
     def conductances(self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None) -> Tensor:
         """Compute the conductance of each edge in the second diffusion: [E], in (0, 1].

@@ -44,6 +44,7 @@ ROUNDS = 4
 CONFIDENT_SHARE = 0.5  # of the nodes of every class
 LOGIT_SCALE = 18.0  # features have rows of length one: this conditions the classifier's problem
 WEIGHT_DECAY = 1e-3
+LEAST_SHARE = 1e-3  # of a class
 MOST_STEPS = 50  # of L-BFGS
 _DIGITS = 10  # of a modularity; further digits are rounding
 
@@ -84,9 +85,14 @@ def self_train(
     if labels is None:
         directions = unit_rows(features[:, :-1])  # the constant is for classifiers only
         t, p = _cluster(directions, num_classes, graph, times, seed)
-        p = _or_modes(p, graph, seed) if try_modes else p
+        found = _modes_instead(p, graph, seed) if try_modes else None
+        if found is not None:
+            p = found
+            model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE))
     else:
         t, p = _learn_labels(graph, times, labels, start, seed)
+        # Half of the way: a few labels tell shares with noise, and equal ones are likely.
+        model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE).sqrt())
     _log.info("self-training from t = %g", t)
     history: list[EpochRow] = []
     for epoch in range(1, rounds + 1):
@@ -135,16 +141,16 @@ def _cluster(
     return _of_highest_modularity(graph, found)
 
 
-def _or_modes(p: Tensor, graph: TrainingGraph, seed: int) -> Tensor:
-    """Return the clusters of the smoothest modes, [N, C], if the graph prefers these, else p."""
+def _modes_instead(p: Tensor, graph: TrainingGraph, seed: int) -> Tensor | None:
+    """Return the clusters of the smoothest modes, [N, C], if the graph prefers these to p."""
     count = p.size(1)
     modes = SpectralClusters(graph, count, seed)
     if not 1 < count <= modes.largest:
-        return p
+        return None
     found = modes.labels(count)
     if modes.lie_apart(count) or is_better(found, p.argmax(-1), graph):
         return F.one_hot(found, count).to(p)
-    return p
+    return None
 
 
 def _learn_labels(
