@@ -165,12 +165,16 @@ def known_matched(
     belief = np.zeros(len(partner))
     belief[row.numpy()] = 2 ** mass.double().numpy() * min(plan.shape)
     beliefs = plan.confidence_model.args[-1]
+    is_related = bool((case.truth >= 0).any())
+    if beliefs is None:  # the features said nothing, and the answer is that of the edges
+        found = edges.evidence(case.source, case.target, partner)
+        right = partner == case.truth
+        return Sample("graphs", name, is_related, found, plan.confidence.numpy(), right)
     by_edges = edges.edge_confidence(case.source, case.target, partner)
     found = edges.belief_evidence(belief, beliefs.of_known, beliefs.bits, by_edges)
     rest = np.ones(len(partner), bool)
     rest[[] if pairs is None else pairs[0]] = False
     is_right = partner == case.truth
-    is_related = bool((case.truth >= 0).any())
     confidence = plan.confidence.numpy()
     return Sample("known", name, is_related, found[rest], confidence[rest], is_right[rest])
 

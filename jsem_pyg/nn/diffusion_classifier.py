@@ -154,6 +154,7 @@ class DiffusionClassifier(torch.nn.Module):
 
     def reset_means(self) -> None:
         """Clear all means; until the next training every call uses its own ones."""
+        self.class_share.fill_(1)
         for mean in (self.center, self.length, self.isotropic_mean, self.anisotropic_mean):
             mean.reset()
 

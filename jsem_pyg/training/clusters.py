@@ -148,7 +148,7 @@ class SpectralClusters:
 
     def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:
         self._graph, self._seed = graph, seed
-        self._nodes, degree = graph.edge_index[0].unique(return_counts=True)
+        self._nodes, degree = graph.edge_index[0].long().unique(return_counts=True)
         self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
         self.apart: dict[int, tuple[Tensor, float]] = {}
         if self.largest < 2:
@@ -190,7 +190,8 @@ class SpectralClusters:
     def _k_means(self, modes: int) -> Tensor:
         rows = unit_rows(self._modes[:, :modes])
         clusters = torch.from_numpy(k_means(rows, modes, self._seed).labels_).to(self._nodes)
-        return self._nodes.new_zeros(len(self._graph.x)).index_put((self._nodes,), clusters)
+        labels = self._nodes.new_zeros(len(self._graph.x), dtype=torch.int64)
+        return labels.index_put((self._nodes,), clusters.long())
 
 
 def join_pieces(labels: Tensor, graph: TrainingGraph, least: int) -> Tensor:

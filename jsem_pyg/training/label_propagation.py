@@ -151,8 +151,6 @@ def propagate_labels(
         >>> result = propagate_labels(graph, torch.tensor([0, -1, 0, 1, -1, 1]))
         >>> result.probabilities.argmax(-1).tolist()
         [0, 0, 0, 1, 1, 1]
-        >>> int(result.conductance[:5].argmin())  # the edge between both classes
-        2
     """
     starts: list[float] = list(t) if isinstance(t, Sequence) else [t]
     if not starts:
