@@ -51,7 +51,7 @@ class Sensors(NamedTuple):
 
 class Guess(NamedTuple):
     mean: Tensor  # [N, S]
-    deviation: Tensor  # [N], of a measured speed; NaN if the method gives none
+    deviation: Tensor  # [N] or [N, S], of a measured speed; NaN if the method gives none
     conductance: Tensor | None = None  # [E]
 
 
@@ -171,7 +171,7 @@ def score(
     began = time.process_time()
     guess = method(graph, y[observed], observed)
     seconds = time.process_time() - began
-    error, deviation = (guess.mean - y)[hide], guess.deviation[hide, None]
+    error, deviation = (guess.mean - y)[hide], guess.deviation.reshape(len(y), -1)[hide]
     normal = torch.distributions.Normal(0.0, deviation, validate_args=False)
     inside = (error.abs() < 1.96 * deviation).double().mean()
     row = {
