@@ -78,7 +78,11 @@ WITHOUT_TORCH_SPARSE = ["random nodes"]
 )
 def test_every_part_that_a_loader_gives_diffuses(name):
     data = make_data()
-    for batch in LOADERS[name](data):
+    try:
+        loader = LOADERS[name](data)
+    except ImportError as error:  # torch-sparse may be compiled without METIS; PyG names what lacks
+        pytest.skip(str(error))
+    for batch in loader:
         assert_a_part_diffuses(batch, data)
 
 
