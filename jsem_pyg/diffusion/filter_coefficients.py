@@ -31,11 +31,12 @@ def cosine_coefficients(
     degree: int | None,
     bound: float,
     learned: Sequence[Tensor] = (),
+    name: str = "one",
 ) -> Tensor:
     """Compute the coefficients [K + 1, S] of functions of r (1 - s), s in [-1, 1].
 
     With degree None, the fewest that leave an error of `bound`, relative to the largest value, also
-    of the derivatives in numbers that are `learned`.
+    of the derivatives in numbers that are `learned`. Errors call the functions by `name`.
     """
     count = _FEWEST if degree is None else max(_FEWEST, 2 ** (degree + 1).bit_length())
     while True:
@@ -66,7 +67,7 @@ def cosine_coefficients(
             error = max(missed, float(tails[_MOST // 2]))
             raise ValueError(
                 f"Expected a filter that a polynomial of degree {_MOST // 2} follows within "
-                f"{bound:.1e} (got one with an error of {error:.1e}). To fix "
+                f"{bound:.1e} (got {name} with an error of {error:.1e}). To fix "
                 "this, take a smoother filter, a larger 'tol', or a 'degree'."
             )
         count *= 2

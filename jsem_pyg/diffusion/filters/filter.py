@@ -15,6 +15,7 @@ from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
 from ..heat import heat_operator
 from ..options import HeatOptions
 from ..times import MARGIN, check_signal
+from .number import Number
 
 _READER = GraphReader(size=0)
 _SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured
@@ -24,8 +25,8 @@ _STEP = 1e-6  # of a difference quotient, relative
 class Filter(torch.nn.Module):
     """Abstract base of the filters, S functions of the Laplacian's eigenvalues.
 
-    Numbers that a filter is made of may be `torch.nn.Parameter`, or any 0-d tensors: gradients
-    flow to them.
+    Numbers that a filter is made of may be `torch.nn.Parameter`, which the filter then learns (see
+    :class:`FromFunction`), or any 0-d tensors: gradients flow to them.
 
     Attributes:
         num_filters: S, or None for one filter without an axis of its own.
@@ -107,16 +108,18 @@ class Filter(torch.nn.Module):
         return self._values(torch.zeros(1, dtype=torch.float64, device="cpu")).reshape(-1)
 
     def reset_parameters(self) -> None:
-        """Go back to the first values of learned filters; parameters that were given stay."""
+        """Go back to the first values of what the filter learns; your own parameters stay."""
         for part in self.children():
             if isinstance(part, Filter):
                 part.reset_parameters()
+            elif isinstance(part, Number) and part.raw is not None:
+                torch.nn.init.zeros_(part.raw)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
 
     def _series(self, rate: float, degree: int | None, bound: float) -> Tensor:
-        return cosine_coefficients(self._values, rate, degree, bound, self._learned)
+        return cosine_coefficients(self._values, rate, degree, bound, self._learned, repr(self))
 
     def _values(self, eigenvalue: Tensor) -> Tensor:
         """Evaluate the functions at [M] -> [S, M] in float64, on the CPU."""

@@ -7,12 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._checks import check_positive, check_positive_int, check_tensor
+from ..._checks import check_positive_int, check_tensor
 from .filter import Filter, FilterBank
+from .number import Number
 
 
 class FromFunction(Filter):
     """Any function of the eigenvalue.
+
+    Formulas keep their numbers inside their domain: a `torch.nn.Parameter` that one is given is
+    where learning starts, and what is learned, the filter's own parameter, is the logarithm or the
+    logit of it. ``Heat(t).t`` and so on is the number itself.
 
     Args:
         function: maps eigenvalues, a float64 tensor, to values of the same shape, by torch's
@@ -26,13 +31,17 @@ class FromFunction(Filter):
         ['decay']
     """
 
-    def __init__(self, function: Callable[..., Tensor], **numbers: Tensor) -> None:
+    def __init__(self, function: Callable[..., Tensor], **numbers: Tensor | Number) -> None:
         super().__init__()
         if not callable(function):
             raise TypeError(f"Expected 'function' to be callable (got {type(function).__name__}).")
         self.function, self.names = function, tuple(numbers)
         for name, number in numbers.items():
             setattr(self, name, number)
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return found() if isinstance(found, Number) else found
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
@@ -58,7 +67,7 @@ def Heat(t: float | Tensor = 1.0) -> FromFunction:
     def heat(eigenvalue: Tensor, t: Tensor) -> Tensor:
         return torch.exp(-t * eigenvalue)
 
-    return FromFunction(heat, t=_positive("t", t))
+    return FromFunction(heat, t=Number("t", t))
 
 
 def PersonalizedPageRank(alpha: float | Tensor = 0.1) -> FromFunction:
@@ -73,14 +82,11 @@ def PersonalizedPageRank(alpha: float | Tensor = 0.1) -> FromFunction:
 
     Source: Gasteiger, Bojchevski and Günnemann 2019, "Predict then propagate", equation 3.
     """
-    given = _positive("alpha", alpha)
-    if float(given.detach()) > 1:
-        raise ValueError(f"Expected 'alpha' to be in (0, 1] (got {float(given.detach())}).")
 
     def pagerank(eigenvalue: Tensor, alpha: Tensor) -> Tensor:
         return alpha / (alpha + (1 - alpha) * eigenvalue)
 
-    return FromFunction(pagerank, alpha=given)
+    return FromFunction(pagerank, alpha=Number("alpha", alpha, high=1.0))
 
 
 def Resolvent(t: float | Tensor = 1.0) -> FromFunction:
@@ -92,7 +98,7 @@ def Resolvent(t: float | Tensor = 1.0) -> FromFunction:
     def resolvent(eigenvalue: Tensor, t: Tensor) -> Tensor:
         return 1 / (1 + t * eigenvalue)
 
-    return FromFunction(resolvent, t=_positive("t", t))
+    return FromFunction(resolvent, t=Number("t", t))
 
 
 def LowPass(cutoff: float | Tensor, order: int = 2) -> FromFunction:
@@ -105,7 +111,7 @@ def LowPass(cutoff: float | Tensor, order: int = 2) -> FromFunction:
     def low_pass(eigenvalue: Tensor, cutoff: Tensor) -> Tensor:
         return 1 / (1 + (eigenvalue / cutoff) ** (2 * order))
 
-    return FromFunction(low_pass, cutoff=_positive("cutoff", cutoff))
+    return FromFunction(low_pass, cutoff=Number("cutoff", cutoff))
 
 
 def Wavelets(scales: Sequence[float | Tensor] | Tensor) -> FilterBank:
@@ -122,7 +128,8 @@ def Wavelets(scales: Sequence[float | Tensor] | Tensor) -> FilterBank:
     """
     if isinstance(scales, Tensor):
         scales = scales.unbind() if scales.dim() else [scales]
-    times = sorted((_positive("scales", each) for each in scales), key=float, reverse=True)
+    given = (Number("scales", each) for each in scales)
+    times = sorted(given, key=lambda each: each.start.item(), reverse=True)
     if not times:
         raise ValueError("Expected 'scales' to hold at least one time (got none).")
     numbers = {f"t{index}": t for index, t in enumerate(times)}
@@ -136,16 +143,3 @@ def _wavelet(index: int, eigenvalue: Tensor, **times: Tensor) -> Tensor:
     low = -1 - (scaled[:1] / 0.6) ** 4
     high = scaled.clamp_min(1e-300).log() - scaled
     return torch.exp(torch.cat([2 * low, 2 * high]).log_softmax(0)[index] / 2)
-
-
-def _positive(name: str, value: Any) -> Tensor:
-    """Return a positive number as a 0-d tensor; a tensor stays as it is."""
-    if not isinstance(value, Tensor):
-        check_positive(name, value)
-        return torch.tensor(float(value), dtype=torch.float64, device="cpu")
-    if value.dim() != 0 or not value.is_floating_point():
-        raise ValueError(
-            f"Expected '{name}' to be a number or a 0-d tensor (got shape {list(value.shape)})."
-        )
-    check_positive(name, float(value.detach()))
-    return value
