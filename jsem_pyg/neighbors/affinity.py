@@ -57,32 +57,28 @@ def node_width(distance: Tensor, kernel: str | None) -> Tensor:
 
     It is the median distance to the k-th neighbour, the same for all nodes, or, for "self_tuning",
     the node's own distance to its 7th neighbour, or the k-th if k < 7. A node surrounded by its
-    duplicates has no width of its own and gets the median of the others.
+    duplicates has no width of its own: it does not count for the median, and gets it.
     """
     fallback = common_width(distance)
     if KERNELS[kernel].has_local_width:
         return local_width(distance, fallback)
-    return _unless_negligible(distance[:, -1].median(), fallback).expand(len(distance))
+    return fallback.expand(len(distance))
 
 
 def local_width(distance: Tensor, fallback: Tensor) -> Tensor:
     """Return the distance [N] to the 7th neighbour (k-th if k < 7), or `fallback` if it is zero."""
-    return _unless_negligible(distance[:, min(_LOCAL_NEIGHBOR, distance.size(1)) - 1], fallback)
+    width = distance[:, min(_LOCAL_NEIGHBOR, distance.size(1)) - 1]
+    # Duplicates may differ by rounding, so a negligible width counts as none.
+    return torch.where(width <= torch.finfo(width.dtype).eps * fallback, fallback, width)
 
 
 def common_width(distance: Tensor) -> Tensor:
-    """Return the median of the positive distances to the k-th neighbour.
+    """Return the median of the positive distances to the k-th neighbour; infinite without any.
 
-    It is infinite if all are zero: no length has a meaning there, so that every edge weighs one.
+    Where all points have k copies only links between groups have a length, see `build.py`.
     """
     last = distance[:, -1]
     return last[last > 0].median().nan_to_num(nan=torch.inf)
-
-
-def _unless_negligible(width: Tensor, fallback: Tensor) -> Tensor:
-    # Duplicates may differ by rounding, so a negligible width counts as none.
-    negligible = width <= torch.finfo(width.dtype).eps * fallback
-    return torch.where(negligible, fallback, width)
 
 
 def affinity(distance: Tensor, i: Tensor, j: Tensor, width: Tensor, kernel: str | None) -> Tensor:

@@ -12,6 +12,7 @@ from .affinity import (
     SYMMETRIZATIONS,
     affinity,
     both_directions,
+    common_width,
     node_width,
     undirected_edges,
 )
@@ -79,7 +80,8 @@ def knn_graph(
         kernel: how a distance d becomes a weight in [1e-6, 1]: "gaussian", exp(-d^2 / 2 s^2) with
             the lower median distance to the k-th neighbour as the width s; "self_tuning",
             exp(-d^2 / s_i s_j) with the distances to the 7th neighbours; "cosine", (1 + cos) / 2;
-            None, ones. See the page on mathematics.
+            None, ones. Distances of zero, to copies, do not count for a width; where every point
+            has k copies, it is the lower median length of the links between groups of copies.
         symmetrize: "max" (union, larger weight), "mean" ((W + W^T) / 2) or "mutual" (edges found
             from both ends only).
         connect: join the connected components by their shortest links, one fewer than there are
@@ -116,8 +118,7 @@ def knn_graph(
     for nodes in graphs:
         part = points if batch is None else points.take(nodes)
         neighbor, distance = Searcher(part, k, search).neighbors(k)
-        width = node_width(distance, kernel)
-        pair, weight = weighted_pairs(part, neighbor, distance, width, options)
+        pair, weight, _ = weighted_pairs(part, neighbor, distance, options)
         pairs.append(nodes[pair])
         weights.append(weight)
     edges = both_directions(torch.cat(pairs, dim=1), torch.cat(weights), size)
@@ -131,15 +132,23 @@ def _graphs(batch: Tensor) -> list[Tensor]:
 
 
 def weighted_pairs(
-    points: Points, neighbor: Tensor, distance: Tensor, width: Tensor, options: GraphOptions
-) -> tuple[Tensor, Tensor]:
-    """Turn neighbours and distances [N, k] into undirected edges [2, M] and weights [M]."""
+    points: Points, neighbor: Tensor, distance: Tensor, options: GraphOptions
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Turn neighbours and distances [N, k] into undirected edges [2, M] and weights [M].
+
+    Returns also the widths [N] of the kernel.
+    """
     num_nodes, k = neighbor.shape
+    width = node_width(distance, options.kernel)
     source, target = torch.arange(num_nodes).repeat_interleave(k), neighbor.flatten()
     weight = affinity(distance.flatten(), source, target, width, options.kernel)
     pair, weight = undirected_edges(source, target, weight, num_nodes, options.symmetrize)
-    if options.connect:
+    only_copies = bool(width.isinf().any())  # among which all edges weigh one, of any width
+    if options.connect or only_copies:
         link, length = shortest_links(points, component_labels(pair, num_nodes))
+        if only_copies:
+            width = common_width(length.unsqueeze(1)).expand(num_nodes)
+    if options.connect:
         link_weight = affinity(length, link[0], link[1], width, options.kernel)
         pair, weight = torch.cat([pair, link], dim=1), torch.cat([weight, link_weight])
-    return pair, weight
+    return pair, weight, width

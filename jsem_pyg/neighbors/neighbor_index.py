@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
-from .affinity import KERNELS, affinity, both_directions, common_width, local_width, node_width
+from .affinity import KERNELS, affinity, both_directions, common_width, local_width
 from .build import GraphOptions, weighted_pairs
 from .knn import warn_if_few
 from .points import place_points, prepare_points
@@ -54,10 +54,11 @@ class NeighborIndex:
         self.k, self.kernel = min(k, self.num_points), kernel  # as many as a new point can find
         self._searcher = Searcher(self.points, k, search)
         neighbor, distance = self._searcher.neighbors(k)
-        self.common_width = common_width(distance)
-        self.width = node_width(distance, kernel)
-        pairs = weighted_pairs(self.points, neighbor, distance, self.width, options)
-        edges = both_directions(*pairs, self.num_points)
+        pair, weight, self.width = weighted_pairs(self.points, neighbor, distance, options)
+        common = common_width(distance)
+        # Where all points have copies, all have one width, see `weighted_pairs`.
+        self.common_width = torch.where(common.isinf(), self.width[0], common)
+        edges = both_directions(pair, weight, self.num_points)
         self.edge_index, self.edge_weight = (each.to(self.points.device) for each in edges)
 
     @property

@@ -131,3 +131,40 @@ def test_a_point_alone_has_no_edges(n, kernel):
 def test_refuses(options, error, message):
     with pytest.raises(error, match=message):
         knn_graph(points(), **{"k": 3, **options})
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
+@pytest.mark.parametrize("count", [6, 11])  # k copies of each point, and 2 k
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_links_between_groups_of_copies_weigh_by_their_length(kernel, count, unit):
+    places = unit * torch.tensor([0.0, 1.0, 2.5, 5.5, 15.5]).unsqueeze(1)  # 1, 1.5, 3 and 10 apart
+    edge_index, edge_weight = knn_graph(
+        places.repeat_interleave(count, 0), k=5, metric="l2", kernel=kernel
+    )
+    group = edge_index // count
+    factor = 2 if kernel == "gaussian" else 1
+    gaps = torch.tensor([1.0, 1.5, 3.0, 10.0])
+    for place, gap in enumerate(gaps):  # the lower median is 1.5
+        found = edge_weight[(group[0] == place) & (group[1] == place + 1)]
+        expected = torch.exp(-(gap**2) / 1.5**2 / factor).clamp(min=1e-6)
+        torch.testing.assert_close(found, expected.expand(1), rtol=1e-5, atol=0)
+    assert (edge_weight[group[0] == group[1]] == 1).all()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_one_group_of_copies_beside_singles_has_their_width(unit):
+    singles = points(40)
+    alone = knn_graph(unit * singles, k=5, metric="l2")
+    edge_index, edge_weight = knn_graph(
+        unit * torch.cat([singles, 50 + torch.zeros(8, 4)]), k=5, metric="l2"
+    )
+    kept = (edge_index < 40).all(0)
+    assert torch.equal(edge_index[:, kept], alone[0])
+    torch.testing.assert_close(edge_weight[kept], alone[1], rtol=1e-5, atol=1e-6)
+    link = (edge_index[0] < 40) & (edge_index[1] >= 40)
+    assert edge_weight[link].tolist() == pytest.approx([1e-6])
+
+
+def test_copies_of_one_point_weigh_one():
+    for connect in (True, False):
+        assert (knn_graph(torch.ones(9, 2), k=4, connect=connect)[1] == 1).all()

@@ -124,3 +124,15 @@ def test_links_are_the_edges_of_an_extension_one_point_at_a_time(kernel):
         alone = index.links(x_new[each : each + 1])
         assert torch.equal(alone[0][0], neighbor[each])
         assert torch.equal(alone[1][0], weight[each])
+
+
+@pytest.mark.parametrize("connect", [True, False])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
+def test_a_new_point_among_groups_of_copies_weighs_by_its_distance(kernel, connect):
+    x = torch.tensor([[0.0], [1.0], [4.0]]).repeat_interleave(6, 0)  # links of 1 and 3
+    index = NeighborIndex(x, 5, "l2", kernel=kernel, connect=connect)
+    _, weight = index.links(torch.tensor([[1.5], [40.0]]))
+    scale = 2 if kernel == "gaussian" else 0.5  # of the new point's own width, .5
+    assert weight[0].tolist() == pytest.approx([math.exp(-0.25 / scale)] * 5)
+    far = 1e-6 if kernel == "gaussian" else math.exp(-36)
+    assert weight[1].tolist() == pytest.approx([max(far, 1e-6)] * 5)
