@@ -74,12 +74,14 @@ def in_range(value: Tensor, dtype: torch.dtype) -> bool:
 def check_weight_range(name: str, value: Tensor) -> None:
     """Raise a ValueError unless entries are zero or positive numbers in the supported range."""
     check_finite(name, value)
-    is_learned = value.requires_grad
     value = numbers_of(value)
     low = float(value.min()) if value.numel() else 0.0
     if low < 0:
-        remedy = " To fix this, train its logarithm, and pass the exponential." * is_learned
-        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {low}).{remedy}")
+        raise ValueError(
+            f"Expected '{name}' to be non-negative (got a minimum of {low}). To fix this, map "
+            "it to positive numbers, such as (1 + cos) / 2; if it is learned, train its logarithm, "
+            "and pass the exponential."
+        )
     dtype = torch.promote_types(value.dtype, torch.float32)
     if not in_range(value, dtype):
         (least, most), positive = _WEIGHTS[dtype], value[value > 0]

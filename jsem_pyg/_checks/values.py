@@ -12,13 +12,17 @@ from torch import Tensor
 
 
 @contextmanager
-def as_argument(name: str, *parts: str) -> Iterator[None]:
-    """Errors about `parts` become errors about the argument `name`, as its user calls it."""
+def as_argument(name: str, *parts: str, cure: str = r"\g<0>") -> Iterator[None]:
+    """Errors about `parts` become errors about the argument `name`, as its user calls it.
+
+    `cure` takes the place of the advice to call `to_undirected`.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
         quoted = rf"'({'|'.join(map(re.escape, parts))})(?=['.\[])"
         renamed = re.sub(quoted, f"'{name}", str(error))
+        renamed = re.sub(r"call torch_geometric\.utils\.to_undirected\(.*", cure, renamed)
         if type(error) not in (TypeError, ValueError) or renamed == str(error):
             raise
         raise type(error)(renamed) from error

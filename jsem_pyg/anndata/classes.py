@@ -9,6 +9,7 @@ import numpy as np
 from .._checks import check_nonnegative_int, check_text
 from .._extras import import_optional
 from ..estimators import DiffusionClusterer, DiffusionLabelSpreading
+from ..estimators.diffusion_label_spreading import find_unknown
 from .read import PCA, check_key, keep_params, open_adata, read_rep
 
 
@@ -79,8 +80,9 @@ def propagate_labels(
 
     Args:
         adata: an AnnData with `obsm[use_rep]`.
-        key: the column of `obs` with labels; missing where unknown (None or NaN). Words such as
-            "nan" or "unknown" are labels.
+        key: the column of `obs` with labels; missing where unknown (None or NaN). The number -1
+            and words such as "unknown", as in `DiffusionLabelSpreading.fit`, count as missing,
+            with a warning in the log.
         use_rep: coordinates in `obsm`, whose neighbours are found by Euclidean distance.
         key_added: see above; by default f"{key}_propagated".
         random_state: a seed.
@@ -98,6 +100,8 @@ def propagate_labels(
         )
     labels = adata.obs[key].astype("category").cat
     codes, names = labels.codes.to_numpy().astype(np.int64), list(labels.categories)
+    unknown = np.flatnonzero(find_unknown(f"adata.obs[{key!r}]", map(str, names)))
+    codes[np.isin(codes, unknown)] = -1
     if (codes < 0).all():
         raise ValueError(f"Expected 'adata.obs[{key!r}]' to have labels (got none).")
     points = read_rep(adata, use_rep)

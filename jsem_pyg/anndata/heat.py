@@ -80,7 +80,8 @@ def _flow(
     without = (graph - diags(graph.diagonal())).tocoo()  # the diagonal stays in the degrees
     edge_index = torch.from_numpy(np.stack([without.row, without.col]).astype(np.int64))
     weight = torch.from_numpy(without.data.astype(x.dtype))
-    with as_argument(name, "edge_index", "edge_weight"):
+    cure = f"symmetrise it: {name} = ({name} + {name}.T) / 2."
+    with as_argument(name, "edge_index", "edge_weight", cure=cure):
         structure = GraphStructure(edge_index, graph.shape[0])
         structure.check_weight(weight)
     t = torch.tensor(times, dtype=torch.float64)

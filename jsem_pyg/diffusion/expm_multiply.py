@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import (
+    as_argument,
     check_finite,
     check_float,
     check_instance,
@@ -125,15 +126,11 @@ def _read_symmetric(A: Any, x: Tensor, sign: float) -> tuple[GraphStructure, Ten
     value = sign * value.double()
     loops = row == col
     diagonal = value.new_zeros(x.size(-2)).index_add(0, row[loops], value[loops])
-    try:
+    with as_argument("A", "edge_index", cure="pass its symmetric part, (A + A.T) / 2."):
         structure = GraphStructure(torch.stack([row[~loops], col[~loops]]), x.size(-2))
-    except ValueError as error:
-        raise ValueError(
-            "Expected 'A' to be symmetric (got entries without one across the diagonal)."
-        ) from error
-    slots = structure.to_slots(value[~loops])
-    across = slots.detach().index_select(0, structure.reverse)
-    check_symmetric("A", slots.detach(), across, A.dtype if isinstance(A, Tensor) else None)
+        slots = structure.to_slots(value[~loops])
+        across = slots.detach().index_select(0, structure.reverse)
+        check_symmetric("A", slots.detach(), across, A.dtype if isinstance(A, Tensor) else None)
     return structure, structure.symmetric(slots), diagonal
 
 

@@ -1,5 +1,7 @@
 """A few labels that spread over the neighbour graph, as a classifier of scikit-learn's."""
 
+import logging
+from collections.abc import Iterable
 from numbers import Number
 from typing import Any, Self
 
@@ -14,11 +16,15 @@ from ..training.label_spread import choose_way, logarithm, mean_cut, ways_to_spr
 from ..training.training_graph import TrainingGraph, keep_known
 from .neighbor_estimator import ClassEstimator
 
+logger = logging.getLogger(__name__)
+
+# Texts of no label, in small letters: what pandas and scanpy make of one that is missing.
+_UNKNOWN = ["", "-1", "-1.0", "nan", "none", "<na>", "unknown", "unassigned", "unlabeled"]
 WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of far components
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
-    """Classifies points when only a few have labels; -1 stands for no label.
+    """Classifies points when only a few have labels; -1 or "unknown" stands for no label.
 
     Labels spread over the graph of nearest neighbours by random walks that restart at the labels,
     of three lengths, or by heat and a logistic regression of the features, whichever has the lower
@@ -68,8 +74,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
         Args:
             X: [N, D] array or data frame, finite, N >= 3.
-            y: [N] labels of any kind, -1 for none. With strings and -1, pass a list, or an array of
-                dtype object.
+            y: [N] labels of any kind, -1 for none. Texts "", "-1", "nan", "none", "unknown",
+                "unassigned" and "unlabeled" are none as well, with a warning in the log.
         """
         y = _as_labels(y)
         with self._threads(X):
@@ -133,14 +139,28 @@ def _as_labels(y: Any) -> Any:
         missing = [label for label in y if not isinstance(label, str | Number)]
         if missing:
             raise ValueError(
-                f"Expected 'y' to hold -1 where a label is unknown (got {missing[0]!r})."
+                f"Expected 'y' to hold -1 where a label is unknown (got {missing[0]!r}). To fix "
+                "this, pass pandas.Series(y).astype(object).fillna(-1)."
             )
     return y
 
 
+def find_unknown(name: str, labels: Iterable[Any]) -> np.ndarray:
+    """Return a mask [N] of the labels that say that there is none; of texts the log says so."""
+    texts = [label.strip().lower() if isinstance(label, str) else label for label in labels]
+    unknown = np.array([text in _UNKNOWN or text == -1 for text in texts], dtype=bool)
+    if words := sorted({text for text in texts if isinstance(text, str) and text in _UNKNOWN}):
+        logger.warning(
+            "the labels %s of %s count as unknown. If they are a class, give it another name.",
+            ", ".join(map(repr, words)),
+            name,
+        )
+    return unknown
+
+
 def _is_known(y: np.ndarray) -> np.ndarray:
-    """Return a mask [N] of the labels that are not -1; raise if these are no classes, or none."""
-    known = np.array([label != -1 for label in y.tolist()], dtype=bool)
+    """Return a mask [N] of the labels that are known; raise if these are no classes, or none."""
+    known = ~find_unknown("y", y.tolist())
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
     given = y[known].tolist()  # as a list: older scikit-learn refuses an array of objects

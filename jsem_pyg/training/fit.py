@@ -1,6 +1,8 @@
 """Train a model: by triplets or on signals in a loop over epochs, or by self-training."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -180,7 +182,8 @@ def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: boo
             run.optimizer.zero_grad()
             with torch.enable_grad(), seeded_rng(device, seed, Purpose.MODEL, epoch):
                 z = run.graph.forward(model)
-                share = run.loss(z, batch)
+                with _refuse_plain_losses():
+                    share = run.loss(z, batch)
                 share.backward()
                 with torch.no_grad():
                     val_loss = run.total(run.loss(z, validation))
@@ -201,6 +204,20 @@ def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: boo
             bar.set_postfix(numbers, refresh=False)
             bar.update()
     return run.finish(epochs)
+
+
+@contextmanager
+def _refuse_plain_losses() -> Iterator[None]:
+    """Errors of losses that take triplets for tensors say what compares with `data.y`."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        if "Triplets" not in str(error):
+            raise
+        raise TypeError(
+            f"Expected 'loss' to be a function of (z, triplets) (got one that says: {error}). To "
+            "compare with data.y, take loss='signal', the mean squared error."
+        ) from error
 
 
 def _mean_time(model: nn.Module) -> float | None:

@@ -1,5 +1,6 @@
 """PyG transform: an order of the nodes in which neighbours lie close in memory."""
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
@@ -42,7 +43,6 @@ class LocalityOrder(BaseTransform):
     Example:
         A path whose nodes come in no order.
 
-        >>> import torch
         >>> edge_index = torch.tensor([[0, 3, 3, 1, 1, 2], [3, 0, 1, 3, 2, 1]])
         >>> data = Data(x=torch.arange(4.0)[:, None], edge_index=edge_index)
         >>> transform = LocalityOrder(method="bandwidth")
@@ -59,6 +59,7 @@ class LocalityOrder(BaseTransform):
             check_positive_int("num_parts", num_parts)
         self.method, self.num_parts = method, num_parts
         self.partition: Partition | None = None  # of the last graph
+        self._orders = 0  # different ones, of all graphs
 
     def forward(self, data: Data) -> Data:
         """Permute a copy of `data`; its tensors are new, the caller's tensors stay as they are."""
@@ -86,26 +87,38 @@ class LocalityOrder(BaseTransform):
                 check_node_index(key, value, size)
                 out[key] = place[value.long()].to(value.dtype)
         out.node_order = order
+        last = self.partition
+        self._orders += last is None or not torch.equal(last.order, partition.order)
         self.partition = partition
         return out
 
-    def restore(self, out: Tensor) -> Tensor:
-        """Bring rows of the last graph back into the order of the caller.
+    def restore(self, out: Tensor, data: Data | None = None) -> Tensor:
+        """Bring rows of a permuted graph back into the order of the caller.
 
         Args:
-            out: [..., N, D] or [N], rows in the order of the permuted graph. Those of an earlier
-                graph are restored by indexing: ``out[data.node_order.argsort()]``.
+            out: [..., N, D] or [N], rows in the order of the permuted graph.
+            data: that graph, as the transform returned it; not needed where all graphs got the
+                same order.
         """
         check_tensor("out", out)
-        if self.partition is None:
+        if data is not None:
+            place = data.node_order.argsort()
+        elif self.partition is None:
             raise ValueError("Expected a graph that has been permuted (got none yet).")
-        dim, size = 0 if out.dim() == 1 else -2, self.partition.num_nodes
+        elif self._orders > 1:
+            raise ValueError(
+                f"Expected 'data' beside 'out', as the transform has given {self._orders} orders "
+                "(got None). To fix this, call restore(out, data) with the permuted graph."
+            )
+        else:
+            place = self.partition.place
+        dim, size = 0 if out.dim() == 1 else -2, len(place)
         if out.dim() == 0 or out.size(dim) != size:
             raise ValueError(
-                f"Expected 'out' to have {size} rows, as the last graph has nodes (got shape "
+                f"Expected 'out' to have {size} rows, as the graph has nodes (got shape "
                 f"{list(out.shape)})."
             )
-        return out.index_select(dim, self.partition.place.to(out.device))
+        return out.index_select(dim, place.to(out.device))
 
     def __repr__(self) -> str:
         return f"LocalityOrder(method={self.method!r}, num_parts={self.num_parts})"

@@ -60,6 +60,26 @@ def test_a_few_labels_reach_all_cells():
     assert adata.uns["few_propagated_colors"] == ["red", "green", "blue"]
 
 
+@pytest.mark.parametrize("word", ["Unknown", "", "-1", "nan", -1])
+def test_words_for_no_label_count_as_missing_and_the_log_says_so(word, caplog):
+    adata = made()
+    known = few(adata)
+    adata.obs["none"] = known
+    as_label = str if isinstance(word, str) else _number
+    adata.obs["word"] = [as_label(each) if isinstance(each, str) else word for each in known]
+    propagate_labels(adata, "none")
+    assert not caplog.records
+    propagate_labels(adata, "word")
+    assert f"{str(word).lower()!r} of adata.obs['word'] count as unknown" in caplog.text
+    found = adata.obs["word_propagated"]
+    assert word not in set(found)
+    assert list(found) == [as_label(each) for each in adata.obs["none_propagated"]]
+
+
+def _number(group):
+    return int(group[1:])
+
+
 def nan_in_pcs():
     adata = made()
     adata.obsm["X_pca"][0, 0] = np.nan

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cells.cell_cases import anndata, made, pbmc, sc
+from scipy import sparse
 from scipy.linalg import expm
 
 from jsem_pyg.anndata import heat
@@ -137,3 +138,17 @@ def test_bad_input_is_refused_by_name(make, options, error, message):
     with pytest.raises(error, match=message):
         heat(adata, **options)
     assert not getattr(adata, "layers", {})
+
+
+def test_one_sided_neighbours_name_a_cure_that_helps():
+    adata = made()
+    graph = adata.obsp["connectivities"].tocsr()
+    for one_sided in (sparse.triu(graph, format="csr"), graph + sparse.triu(graph, format="csr")):
+        adata.obsp["connectivities"] = one_sided
+        with pytest.raises(ValueError, match=r"adata\.obsp\['connectivities'\]'") as error:
+            heat(adata)
+        assert "torch" not in str(error.value)
+        cure = str(error.value).split("To fix this, symmetrise it: ")[1].removesuffix(".")
+        exec(cure, {"adata": adata})
+        heat(adata)
+        assert np.isfinite(adata.layers["heat"]).all()

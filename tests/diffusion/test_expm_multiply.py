@@ -112,3 +112,12 @@ def test_a_result_out_of_range_is_refused():
         expm_multiply(A, torch.full((2,), 1e38))
     with pytest.raises(ValueError, match="stay in the range of torch.float32"):
         expm_multiply(A, torch.full((2,), 1e14), 80.0)
+
+
+@pytest.mark.parametrize("bad", [[[0.0, 1.0], [0.0, 0.0]], [[0.0, 1.0], [2.0, 0.0]]])
+def test_an_unsymmetric_matrix_is_advised_as_a_matrix(bad):
+    with pytest.raises(
+        ValueError, match=r"'A' to be .*its symmetric part, \(A \+ A\.T\) / 2"
+    ) as error:
+        expm_multiply(torch.tensor(bad), torch.ones(2))
+    assert "to_undirected" not in str(error.value)

@@ -107,3 +107,18 @@ def few_of_each(y, given):
     for label, count in enumerate(given):
         known[np.flatnonzero(y == label)[:count]] = label
     return known
+
+
+@pytest.mark.parametrize("word", ["-1", "Unknown", "", " nan "])
+def test_texts_for_no_label_are_none_and_the_log_says_so(word, caplog):
+    names = np.array(["a", "b", "c"])[Y]
+    known = np.arange(NUM_FITTED) < 9
+    model = DiffusionLabelSpreading(8, t=2.0, random_state=0)
+    wanted = model.fit(X, np.where(known, names.astype(object), -1)).transduction_
+    caplog.clear()
+    found = model.fit(X, np.where(known, names, word))
+    assert found.classes_.tolist() == ["a", "b", "c"]
+    assert (found.transduction_ == wanted).all()
+    assert "of y count as unknown" in caplog.text
+    with pytest.raises(ValueError, match="'y' to hold a label other than -1"):
+        model.fit(X, np.full(NUM_FITTED, word))

@@ -464,3 +464,13 @@ def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):
 
 
 # ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [torch.nn.functional.mse_loss, torch.nn.MSELoss(), lambda z, y: (z - y).square().mean()],
+)
+def test_a_loss_of_two_tensors_is_told_of_signals(loss):
+    data = two_clusters()
+    with pytest.raises(TypeError, match="To compare with data.y, take loss='signal'"):
+        fit(PlainStub(), Data(x=data.x, edge_index=data.edge_index), loss=loss, **QUICK)

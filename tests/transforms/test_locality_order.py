@@ -112,10 +112,16 @@ def test_restore_of_vectors_batches_and_scales():
     leaf = torch.ones(60, 1, requires_grad=True)
     (transform.restore(leaf)[:, 0] * torch.arange(60)).sum().backward()
     assert torch.equal(leaf.grad[:, 0], out.node_order.float())
-    transform(make_data(40, seed=1))  # the last graph is another one
-    assert torch.equal(out.x[out.node_order.argsort()], data.x)
-    with pytest.raises(ValueError, match="'out' to have 40 rows"):
+    transform(make_data())  # the same order again
+    assert torch.equal(transform.restore(out.x), data.x)
+    other = make_data(60, seed=1)  # of the same size
+    permuted = transform(other)
+    with pytest.raises(ValueError, match=r"'data' beside 'out', as the transform has given 2"):
         transform.restore(out.x)
+    assert torch.equal(transform.restore(out.x, out), data.x)
+    assert torch.equal(transform.restore(permuted.x, permuted), other.x)
+    with pytest.raises(ValueError, match="'out' to have 60 rows"):
+        transform.restore(out.x[:40], out)
 
 
 def test_whatever_holds_node_numbers_is_renumbered():
