@@ -2,19 +2,16 @@
 
 Eight parts, each in a process of its own with a limit of time, less than six minutes together. What
 fails is written down with the last line of its error, and the others run; the page is written anew
-after each part. Switches are those of `jsem_pyg.kernels.fused`.
+after each part.
 
-- `correct`: values and gradients of every Triton family against its reference, with none of the
-  switches and with all.
+- `correct`: values and gradients of every Triton family against its reference.
 - `newsgroups`: an epoch, forward and backward in x, the edge weights and t, on the graph of 20
   Newsgroups, beside the same recurrence by cuSPARSE (torch's CSR products), torch-sparse where it
   is installed, and PyG's ChebConv with as many terms. Every way of ours is checked on a few columns
   before it is timed by events, as the median over repeats.
-- `series`: the series and its gradients with S given, by rows, by windows of several sizes, as CUDA
-  graphs, and by cuSPARSE.
+- `series`: the series and its gradients with S given, and the same by cuSPARSE.
 - `steps`: a training step of the layers (forward and backward, many in a row without a wait of this
-  script) with each switch alone, with none and with all. Every way is compared with the first
-  before it is timed.
+  script) by Triton and by torch, which are compared before they are timed.
 - `million`: an epoch with a million nodes and 128 channels.
 - `panels`: `diffuse_file(device=)`, panels of columns from a file through the GPU, with one and
   with two on their way.
@@ -49,7 +46,7 @@ import alignment
 import pandas as pd
 import torch
 from gpu_layers import gradients_of, panels, relations, steps, training_layer
-from gpu_series import NAMES, cusparse, series, switched
+from gpu_series import cusparse, series
 from gpu_timing import (
     Note,
     bandwidth,
@@ -146,13 +143,8 @@ def correct(args: argparse.Namespace, note: Note) -> None:
 
         for kind, run in (("Chebyshev series", epoch), ("a convolution", step)):
             wanted = run("reference")
-            for names in ([], NAMES):
-                with switched(*names):
-                    # A CUDA graph is captured in the second call.
-                    found = [run("triton") for _ in range(2 if names else 1)][-1]
-                largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
-                way = f"{kind}, {'all' if names else 'no'} switches, {dtype}"
-                note(way=way, error=largest, failed=too_large(largest, tol))
+            largest = max(error(*pair) for pair in zip(run("triton"), wanted, strict=True))
+            note(way=f"{kind}, {dtype}", error=largest, failed=too_large(largest, tol))
     shape = (5, 7, 3) if args.rehearse else (2000, 2500, 33)
     for dtype, tol in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
         case = [each.to(args.device, dtype) for each in scores(*shape, 30.0)]
@@ -185,21 +177,18 @@ def compare(
         if name != "reference" and CHEBYSHEV.can_run(name, x.device)
     ]
     makers = {name: lambda name=name: fused(structure, args.degree, name) for name in ours}
-    if "triton" in ours:
-        makers["triton, all switches"] = makers["triton"]
     makers["cuSPARSE (torch CSR), forward"] = lambda: cusparse(structure, weight, args.degree)
     makers["PyG ChebConv, with its maps"] = lambda: cheb_conv(structure, x.size(1), args.degree)
     for name, make in makers.items():
         try:
             epoch, off = make(), None
-            with switched(*(NAMES if name.endswith("all switches") else ())):
-                if name.split(",")[0] in ours:
-                    found = symmetric_part(run_epoch(epoch, columns.float(), weight), structure)
-                    pairs = zip(found, symmetric_part(exact, structure), strict=True)
-                    off = max(error(*pair) for pair in pairs)
-                elif name.endswith("forward"):
-                    off = error(epoch(columns.float(), weight, weight), exact[0])
-                row = seconds(epoch, x, weight, args.repeats)
+            if name in ours:
+                found = symmetric_part(run_epoch(epoch, columns.float(), weight), structure)
+                pairs = zip(found, symmetric_part(exact, structure), strict=True)
+                off = max(error(*pair) for pair in pairs)
+            elif name.endswith("forward"):
+                off = error(epoch(columns.float(), weight, weight), exact[0])
+            row = seconds(epoch, x, weight, args.repeats)
             if "epoch ms" in row:
                 row["epoch / limit"] = row["epoch ms"] / (1e3 * least)
             wrong = None if off is None else too_large(off, 1e-4)
@@ -313,12 +302,11 @@ def goals(table: pd.DataFrame, is_rehearsal: bool) -> list[str]:
         if "forward ms" not in rows or "epoch ms" not in rows:
             continue
         peer = rows["forward ms"].get("cuSPARSE (torch CSR), forward", math.nan)
-        for way in ("triton", "triton, all switches"):
-            ratio, epoch = peer / rows["forward ms"].get(way, math.nan), rows["epoch ms"].get(way)
-            lines.append(
-                f"{part}, {way}: forward {ratio:.2f} times as fast as cuSPARSE's series "
-                f"(goal 2.5), {epoch} ms an epoch (goal {epoch_goal})."
-            )
+        ratio = peer / rows["forward ms"].get("triton", math.nan)
+        lines.append(
+            f"{part}: forward {ratio:.2f} times as fast as cuSPARSE's series (goal 2.5), "
+            f"{rows['epoch ms'].get('triton')} ms an epoch (goal {epoch_goal})."
+        )
     return [" ".join(lines)] if lines else []
 
 

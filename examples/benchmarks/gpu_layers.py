@@ -12,7 +12,6 @@ from unittest import mock
 
 import numpy as np
 import torch
-from gpu_series import NAMES, switched
 from gpu_timing import Note, between, error, last_line, now, too_large
 from torch import Tensor
 from torch.nn import Module
@@ -65,26 +64,21 @@ def gradients_of(layer: Module, *given: Any, **named: Any) -> list[Tensor]:
 
 
 def steps(args: argparse.Namespace, note: Note) -> None:
-    """A training step with each switch alone, with none and with all."""
+    """A training step, forward and backward, by Triton and by torch."""
     x = load_points(args).to(args.device)
     edge_index, weight = knn_graph(x.cpu(), args.k)
     structure = GraphStructure(edge_index.to(args.device), x.size(0))
     weight = weight.to(args.device)
-    ways = {"none of the switches": [], **{f"{name} alone": [name] for name in NAMES}}
-    ways["all switches"] = NAMES
     for kind in ("diffusion", "convolution"):
         first = None
-        for way, names in ways.items():
+        for way in ("torch", "triton"):
             try:
-                with switched(*names):
-                    layer = training_layer(kind, x.size(1), args)
-                    given = layer, x, structure, weight, weight.unsqueeze(-1)
-                    found = gradients_of(*given)
-                    first = found if first is None else first
-                    off = max(error(*pair) for pair in zip(found, first, strict=True))
-                    taken = step_seconds(
-                        lambda g=given: gradients_of(*g), args.repeats, args.device
-                    )
+                layer = training_layer(kind, x.size(1), args, backend=way)
+                given = layer, x, structure, weight, weight.unsqueeze(-1)
+                found = gradients_of(*given)
+                first = found if first is None else first
+                off = max(error(*pair) for pair in zip(found, first, strict=True))
+                taken = step_seconds(lambda g=given: gradients_of(*g), args.repeats, args.device)
                 note(way=f"{kind}, {way}", N=x.size(0), D=x.size(1), error=off,
                      failed=too_large(off, 1e-4), **{"epoch ms": 1e3 * taken})  # fmt: skip
             except Exception as problem:
@@ -110,11 +104,9 @@ def relations(args: argparse.Namespace, note: Note) -> None:
         "AnisotropicChebConv": lambda: gradients_of(one, x, structure, edge_type=edge_type),
     }
     for way, step in steps.items():
-        for names in ([],) if way.startswith("PyG") else ([], NAMES):
-            with switched(*names):
-                taken = step_seconds(step, args.repeats, args.device)
-            note(way=f"{way}, {num_relations} relations{', all switches' * bool(names)}",
-                 N=x.size(0), D=channels, **{"epoch ms": 1e3 * taken})  # fmt: skip
+        taken = step_seconds(step, args.repeats, args.device)
+        note(way=f"{way}, {num_relations} relations", N=x.size(0), D=channels,
+             **{"epoch ms": 1e3 * taken})  # fmt: skip
 
 
 def panels(args: argparse.Namespace, note: Note) -> None:

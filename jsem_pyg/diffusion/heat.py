@@ -6,7 +6,6 @@ from torch import Tensor
 from ..graph.rows import GraphRows
 from ..kernels.torch_func import lasting
 from ..operators import HeatOperator
-from ..operators.fused_laplacian import can_fuse, fused_operator
 from ..operators.laplacian import Entries, laplacian_entries
 from .evolve import SpectralFunction
 from .options import HeatOptions
@@ -26,11 +25,6 @@ def heat_operator(
 
     That is for signals of the type `given`, and for the times or the filter.
     """
-    has_values = edge_weight is not None or conductance is not None
-    if has_values and can_fuse(structure, options.normalization, options.backend):
-        reach = function.reach(1.0)
-        dtype = choose_dtype(given, structure.row.device, reach, options.tol)
-        return fused_operator(structure, edge_weight, conductance, options.self_loop, dtype)
     entries = heat_entries(structure, edge_weight, given, function, options, conductance, node_mass)
     return entries.operator(structure, options.backend)
 

@@ -52,7 +52,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 
 def coefficients_at(t: Tensor, degree: int, longest: float) -> Tensor:
     """Compute the coefficients of checked times, none above `longest`, in float64."""
-    rate, cosines, first = device_table(degree, longest, t.device)
+    rate, cosines, first = _cosine_table(degree, sample_count(degree, longest), t.device)
     times = t.reshape(1, -1)
     decay = -rate * times
     # Below one exp - 1, and one added to c_0, so that all digits of c_1 are right. From one on exp:
@@ -78,17 +78,10 @@ def sample_count(degree: int, longest: float) -> int:
     return -(-needed // 16) * 16  # in steps, so that learned times find the same table
 
 
-def device_table(degree: int, longest: float, device: torch.device) -> tuple[Tensor, ...]:
-    """Return 1 - s [M, 1] at samples s, cosines [K + 1, M] that sum them to c_k, e_0 [K + 1, 1].
-
-    It is kept for times up to `longest`, so that a GPU need not wait for a copy.
-    """
-    return _cosine_table(degree, sample_count(degree, longest), device)
-
-
 @lru_cache(maxsize=16)
 @lasting
 def _cosine_table(degree: int, count: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Return 1 - s [M, 1] at samples s, cosines [K + 1, M] that sum them to c_k, e_0 [K + 1, 1]."""
     odd = 2 * np.arange(count) + 1
     rate = 2 * np.sin(odd * (np.pi / (4 * count))) ** 2
     turns = np.arange(degree + 1)[:, None] * odd % (4 * count)

@@ -99,11 +99,6 @@ class GraphStructure(GraphRows):
         return self._inverse
 
     @property
-    def column_of_slot(self) -> Tensor | None:
-        """[nnz] the column of the input of every slot, without repeated edges; None: the same."""
-        return self._order
-
-    @property
     def edges(self) -> tuple[Tensor, Tensor]:
         """The target [E] and the source [E] of every column of the input, in its order; int64."""
         row, col = (self.to_edges(each).long() for each in (self.csr.row, self.csr.col))

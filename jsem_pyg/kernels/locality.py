@@ -151,14 +151,3 @@ def _windows(rowptr: Array, col: Array) -> Array:
                         degree = rowptr[col[back] + 1] - rowptr[col[back]]
                         shared[col[back] - begin] += np.float32(1) / np.float32(degree)
     return order
-
-
-@compiled()
-def edges_per_entry(rowptr: Array, col: Array, order: Array) -> float:
-    """Divide the edges of all windows of an order by their different neighbours; 0 if none."""
-    window_of, entries = np.full(order.size, -1), 0
-    for at in range(order.size):
-        for slot in range(rowptr[order[at]], rowptr[order[at] + 1]):
-            entries += window_of[col[slot]] != at // ROWS
-            window_of[col[slot]] = at // ROWS
-    return col.size / max(entries, 1)

@@ -20,8 +20,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
 from .csr import CSR, index_dtype
-from .locality import ROWS as ROWS
-from .locality import edges_per_entry, local_order
+from .locality import local_order
 
 _log = logging.getLogger(__name__)
 
@@ -132,12 +131,6 @@ def _row_order(node: Array) -> RowOrder:
     place = np.empty_like(node)
     place[node] = np.arange(node.size, dtype=node.dtype)
     return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
-
-
-def reuse(csr: CSR, ordering: Ordering) -> float:
-    """Count the edges for each gathered row, if 16 rows in sequence gather every row once."""
-    col, rowptr = scipy_indices(csr)
-    return float(edges_per_entry(rowptr, col, csr.derived(ordering).node.numpy()))
 
 
 def new_share(csr: CSR) -> float:

@@ -14,17 +14,14 @@ from .._precision import full_precision
 from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
 from ..diffusion.heat import heat_entries, heat_operator
-from ..diffusion.learned_times import LearnedTimes, time_bound
 from ..diffusion.options import HeatOptions
 from ..diffusion.registered_op import compiled_heat
-from ..diffusion.times import Times, read_times
+from ..diffusion.times import Times
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import read_edges
-from ..kernels.fused import SWITCHES
-from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
-from .conductance import SigmoidConductance, as_columns
+from .conductance import as_columns
 from .heat_layer import HeatLayer
 from .node_conductance import (
     Graph,
@@ -38,8 +35,6 @@ from .relation_conductance import RelationConductance, Relations
 
 # edge_index, edge_weight, edge_attr [E, F] and edge_type
 Edges = tuple[Adj, OptTensor, OptTensor, OptTensor]
-
-LayerTimes = Times | LearnedTimes | Filter
 
 _log = logging.getLogger(__name__)
 _evolve = torch.compiler.disable(evolve)
@@ -156,7 +151,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         self._make_heat(t, learn_t, options, self.time_rate, filter)
         self.fuse = fuse
         self._has_warned = False
-        self._time_bound: float | None = None  # of the last call on a GPU
 
     def forward(
         self,
@@ -175,20 +169,13 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         has_op = self.filter is None and node_mass is None and not is_watched(self)
         if torch.compiler.is_compiling() and has_op and not is_transformed():
             return self._diffuse_compiled(x, *edges)
-        times = self.learned_times(x)
-        out = self._diffuse(x, times, edges, node_mass)
-        if not self.confirms(times):
-            out = self._diffuse(x, self.learned_times(x), edges, node_mass)
-        return out
-
-    def _diffuse(self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor) -> Tensor:
-        """Make the operator, and diffuse by it."""
+        times = self.times(x)
         operator = self._operator(x, times, edges, node_mass)
         return self.transform(x, lambda x: _evolve(x, operator, times, self.options))
 
     @eager
     def _operator(
-        self, x: Tensor, times: LayerTimes, edges: Edges, node_mass: OptTensor
+        self, x: Tensor, times: Times | Filter, edges: Edges, node_mass: OptTensor
     ) -> HeatOperator:
         """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
         edge_index, edge_weight, edge_attr, edge_type = edges
@@ -218,31 +205,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
         given = graph, weight, edge_attr, conductance, self.options
         times = cast(Times, self.times(x))
         return self.transform(x, lambda x: compiled_heat(given, x, times))
-
-    def learned_times(self, x: Tensor) -> LayerTimes:
-        """Return the filter, or the times; on a GPU with a guess of their bound."""
-        guesses = (
-            SWITCHES.heat
-            and self.filter is None
-            and self.options.normalization == "sym"
-            and self.time.num_channels in (None, 1, x.size(-1))
-            and self._uses_triton(x)
-        )
-        if not guesses:
-            return self.times(x)
-        if self._time_bound is None:
-            self._time_bound = time_bound(read_times(self.t, x.size(-1)).longest)
-        return LearnedTimes(self.time.raw, self.time.start, self.time.rate, self._time_bound)
-
-    def confirms(self, times: LayerTimes) -> bool:
-        """Return True if the times have the bound that was guessed; else the next guess is right.
-
-        The host waits for the times here, while the GPU goes on with the work after them.
-        """
-        if not isinstance(times, LearnedTimes):
-            return True
-        self._time_bound = times.read_bound()
-        return self._time_bound == times.bound
 
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """Return an edge's share of S X, if messages are observed."""
@@ -294,8 +256,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             return self._ones(graph)
         is_autocast = torch.is_autocast_enabled(x.device.type)
         with full_precision(x.device):
-            if type(self.conductance) is SigmoidConductance:
-                return self.conductance(edge_attr, self._uses_triton(x))
             if self.conductance_form != "module":
                 return cast(Tensor, self.conductance(edge_attr))
             if not self.sees_nodes:
@@ -303,12 +263,6 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
             return conduct_by_nodes(self.conductance, edge_attr, x, graph)
-
-    def _uses_triton(self, x: Tensor) -> bool:
-        """Return True if Triton's kernels may do all of the work."""
-        if torch.compiler.is_compiling() or is_transformed() or is_watched(self):
-            return False
-        return CHEBYSHEV.choose(self.options.backend, x.device) == "triton"
 
     def _columns(self, edge_attr: OptTensor) -> OptTensor:
         """Return edge features as [E, F], in the type of the parameters."""

@@ -15,7 +15,6 @@ from .._checks import (
     check_positive_int,
     check_tensor,
 )
-from ..kernels.fused import SWITCHES
 
 FLOOR = 1e-4  # epsilon
 
@@ -52,16 +51,9 @@ class SigmoidConductance(Module):
         torch.nn.init.zeros_(self.slope)
         torch.nn.init.zeros_(self.threshold)
 
-    def forward(self, edge_attr: Tensor, fuse: bool = False) -> Tensor:
-        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one.
-
-        With `fuse` Triton does it, differentiable once, if the features are constants.
-        """
+    def forward(self, edge_attr: Tensor) -> Tensor:
+        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
         edge_attr = as_columns(edge_attr, self.slope.numel())
-        if fuse and SWITCHES.sigmoid and not edge_attr.requires_grad:
-            from ..kernels.fused.sigmoid import sigmoid_conductance
-
-            return sigmoid_conductance(edge_attr, self.slope, self.threshold, FLOOR, self.rate)
         logit = (edge_attr - self.threshold) @ self.slope
         return FLOOR + (1 - FLOOR) * torch.sigmoid(self.rate * logit)
 

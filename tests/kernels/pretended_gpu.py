@@ -13,8 +13,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from jsem_pyg.kernels.host_copy import HostCopy
-
 DEVICE = torch.device("meta")
 # These read numbers on the host, or return a size that depends on numbers.
 WAITS = ("_local_scalar_dense", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2")
@@ -130,15 +128,9 @@ def pretended_gpu():
         events.append(("launch", self.fn.__name__))
         return run(self, *tree_map(_numbers, args), **tree_map(_numbers, kwargs))
 
-    def read(self):
-        events.append(("late wait", "HostCopy"))
-        return read_copy(self)
-
-    read_copy = HostCopy.read
-    reads = mock.patch.object(HostCopy, "read", read)
     run_kernels = mock.patch.object(interpreter.InterpretedFunction, "run", counted)
     has_autocast = mock.patch.object(torch, "is_autocast_enabled", return_value=False)
-    with _Factories(), run_kernels, has_autocast, reads:  # torch knows no autocast on "meta"
+    with _Factories(), run_kernels, has_autocast:  # torch knows no autocast on "meta"
         yield
 
 

@@ -13,16 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from laws import random_graph
 
-from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 
 pytest.importorskip("triton")
 
 HERE = Path(__file__).parent
-FILES = ("triton_cases.py", "fused_cases.py", "launch_cases.py", "replay_cases.py")
-CASES = [str(HERE / name) for name in (*FILES, "sinkhorn/triton_cases.py")]
+FILES = ("triton_cases.py", "launch_cases.py", "sinkhorn/triton_cases.py")
+CASES = [str(HERE / name) for name in FILES]
 
 
 @pytest.mark.ci
@@ -40,34 +38,12 @@ def test_cases():
 
 
 # Constants of the kernels, and flags and arguments that may be missing.
-COMMON = {"EDGES": 8, "BLOCK": 128, "SAMPLES": 16, "LANES": 16, "PER_CHANNEL": False}
-COMMON |= {"FLOOR": 1e-4, "RATE": 0.2, "SELF_LOOP": 1.0}
-GIVEN = ("edge", "given", "conductance")
-KERNELS = {
-    "chebyshev.triton_steps": {
-        "step_kernel": ("IS_FIRST", "HAS_DIAGONAL"),
-        "step_back_kernel": ("HAS_DIAGONAL", "slopes"),
-        "begin_back_kernel": ("HAS_DIAGONAL", "slopes"),
-    },
-    "fused.entries": {
-        "_row_kernel": GIVEN,
-        "_degree_kernel": (),
-        "_entry_kernel": (),
-        "_row_back_kernel": (),
-        "_degree_back_kernel": (),
-        "_edge_back_kernel": ("RELATIVE", "of_conductance", *GIVEN),
-    },
-    "fused.sigmoid": dict.fromkeys(
-        ("_sigmoid_kernel", "_sigmoid_back_kernel", "_finish_kernel"), ()
-    ),
-    "fused.heat": dict.fromkeys(("_coefficient_kernel", "_time_kernel"), ()),
-}
-INTEGERS = ["order", "rowptr", "row", "col", "reverse", "edge"]
-INTEGERS += ["starts", "neighbours", "members", "firsts", "slots"]
-DOUBLES = ("weights", "nodes", "parts", "samples", "cosines", "times")
+COMMON = {"EDGES": 8, "BLOCK": 128, "PER_CHANNEL": False}
+KERNELS = {"step_kernel": "IS_FIRST", "step_back_kernel": "slopes", "begin_back_kernel": "slopes"}
+INTEGERS = ("order", "rowptr", "col")
 
 
-def kinds_of(kernel, constants, doubles=(), real="*fp32"):
+def kinds_of(kernel, constants):
     """Types of the arguments."""
 
     def kind(argument):
@@ -75,9 +51,7 @@ def kinds_of(kernel, constants, doubles=(), real="*fp32"):
             return "constexpr"
         if argument.startswith("num_"):
             return "i32"
-        if argument in INTEGERS:
-            return "*i32"
-        return "*fp64" if argument in doubles else real
+        return "*i32" if argument in INTEGERS else "*fp32"
 
     return map(kind, kernel.arg_names)
 
@@ -101,41 +75,17 @@ only_interprets = pytest.mark.skipif(
 
 @only_interprets
 @pytest.mark.parametrize("option", [True, False])
-@pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in KERNELS.items() for name in names]
-)
-def test_kernels_compile_for_a_gpu(module, name, option):
-    kernel = getattr(import_module(f"jsem_pyg.kernels.{module}"), name)
-    options = KERNELS[module][name]
-    if not options and not option:
-        pytest.skip("has no options")
-    doubles = () if module.startswith("chebyshev") else (*DOUBLES, "slopes")
-
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_kernels_compile_for_a_gpu(name, option):
+    kernel = getattr(import_module("jsem_pyg.kernels.chebyshev.triton_steps"), name)
     flags = {argument: False for argument in kernel.arg_names if argument.isupper()}
     constants = flags | {name: each for name, each in COMMON.items() if name in flags}
-    for argument in options:
-        if argument.isupper():
-            constants[argument] = option
-        elif not option:
-            constants[argument] = None
-    kinds = kinds_of(kernel, constants, doubles)
-    compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=1)
+    if KERNELS[name].isupper():
+        constants[KERNELS[name]] = option
+    elif not option:
+        constants[KERNELS[name]] = None
+    compiled = compiled_for_a_gpu(kernel, kinds_of(kernel, constants), constants, num_warps=1)
     assert "bar.sync" not in compiled.asm["ptx"] or name != "step_kernel"
-
-
-@only_interprets
-@pytest.mark.parametrize(("real", "option"), [("*fp32", True), ("*fp32", False), ("*fp64", True)])
-@pytest.mark.parametrize("name", ["window_step_kernel", "window_step_back_kernel"])
-def test_kernels_of_windows_compile_for_a_gpu(name, real, option):
-    kernel = getattr(import_module("jsem_pyg.kernels.chebyshev.triton_windows"), name)
-    constants = {"ROWS": 16, "EDGES": 32, "BLOCK": 128}
-    constants["PRECISION"] = "ieee" if real == "*fp64" else "tf32x3"
-    flags = ("IS_FIRST", "IS_LAST", "PER_CHANNEL", "HAS_DIAGONAL")
-    constants |= {flag: option for flag in flags if flag in kernel.arg_names}
-    kinds = kinds_of(kernel, constants, real=real)
-    compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=4)
-    assert ("tf32" in compiled.asm["ptx"]) == (real == "*fp32")
-    assert compiled.metadata.shared <= 99 << 10  # what a small GPU has
 
 
 @only_interprets
@@ -152,30 +102,6 @@ def test_kernels_of_transport_compile_for_a_gpu(name, real):
     compiled = compiled_for_a_gpu(kernel, kinds, constants, num_warps=4, num_stages=2)
     assert ("tf32" in compiled.asm["ptx"]) == (real == "*fp32")
     assert compiled.metadata.shared <= 99 << 10  # what a small GPU has
-
-
-@pytest.mark.parametrize("num_nodes", [1, 16, 40, 200])
-@pytest.mark.parametrize("probability", [0.0, 0.05, 0.9])
-def test_windows_hold_every_edge_once(num_nodes, probability):
-    from jsem_pyg.kernels.chebyshev.triton_windows import windows_of
-    from jsem_pyg.kernels.ordering import locality_order
-
-    csr = GraphStructure(random_graph(num_nodes, probability)[0], num_nodes).csr
-    windows = windows_of(csr, locality_order)
-    rows = windows.order.flatten()
-    assert rows[rows < num_nodes].sort()[0].tolist() == list(range(num_nodes))
-    found = []
-    for w in range(len(windows.order)):
-        entries = range(windows.start[w], windows.start[w + 1])
-        neighbours = windows.neighbour[entries.start : entries.stop].tolist()
-        assert len(set(neighbours)) == len(neighbours)
-        for entry in entries:
-            members = [r for r in range(16) if windows.member[entry] >> r & 1]
-            for place, r in enumerate(members, start=int(windows.first[entry])):
-                edge = windows.order[w, r], windows.neighbour[entry], windows.slot[place]
-                found.append(tuple(map(int, edge)))
-    slots = range(csr.num_slots)
-    assert sorted(found) == list(zip(csr.row.tolist(), csr.col.tolist(), slots, strict=True))
 
 
 def test_the_name_is_refused_where_it_cannot_run(monkeypatch):

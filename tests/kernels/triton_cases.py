@@ -3,11 +3,9 @@
 import pytest
 import torch
 from kernels.test_chebyshev_series import problem
-from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.chebyshev import reference, triton_gpu, triton_windows
-from jsem_pyg.kernels.fused import SWITCHES
+from jsem_pyg.kernels.chebyshev import reference, triton_gpu
 from jsem_pyg.operators import laplacian_operator
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -65,73 +63,7 @@ def test_a_hub_repeated_edges_and_a_diagonal():
         compare((operator.matrix.csr, operator.matrix.values[0], x, coefficients), 1e-12)
 
 
-@pytest.fixture
-def windows(monkeypatch):
-    """Rows gather in windows, also where they share too little."""
-    monkeypatch.setattr(SWITCHES, "windows", True)
-    monkeypatch.setattr(triton_windows, "_LEAST", 0)
-
-
-def graph_problem(kind, degree, dtype, scales=1, per_channel=1, channels=5):
-    """A series on a graph of 40 nodes, or of fewer."""
-    _, _, x, coefficients = problem(
-        40, 0, channels, degree, dtype, scales=scales, per_channel=per_channel
-    )
-    if kind == "no edges":
-        edge_index = torch.empty(2, 0, dtype=torch.int64)
-    elif kind == "hub":
-        leaves = torch.arange(1, 40)
-        edge_index = torch.stack([torch.zeros_like(leaves), leaves])
-        edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1).repeat(1, 2)
-    else:
-        part, _ = random_graph(19, 0.3, 2, seed=1)
-        other = random_graph(17, 0.3, 0, seed=2)[0] + 21  # nodes 19, 20, 38 and 39 are alone
-        edge_index = torch.cat([part, other], dim=1)
-    structure = GraphStructure(edge_index, 40)
-    weight = (edge_index.sum(0) + 1.5).to(dtype).sqrt()
-    normalization = None if kind == "diagonal" else "sym"
-    matrix = laplacian_operator(structure, weight, normalization).matrix
-    return matrix.csr, matrix.values[0].to(dtype), x, coefficients
-
-
-@pytest.mark.parametrize(
-    ("kind", "dtype", "rtol"),
-    [
-        ("parts", torch.float64, 1e-12),
-        ("parts", torch.float32, 1e-5),
-        ("diagonal", torch.float64, 1e-12),
-        ("hub", torch.float64, 1e-12),
-        ("no edges", torch.float64, 1e-12),
-    ],
-)
-def test_windows(windows, kind, dtype, rtol):
-    compare(graph_problem(kind, 3, dtype), rtol)
-
-
-@pytest.mark.parametrize("degree", [0, 1, 2])
-@pytest.mark.parametrize(("num_nodes", "num_isolated"), [(1, 0), (18, 2)])
-def test_windows_of_short_series(windows, degree, num_nodes, num_isolated):
-    compare(problem(num_nodes, num_isolated, 3, degree, torch.float64), 1e-12)
-
-
-@pytest.mark.parametrize(("scales", "per_channel"), [(2, 1), (2, 18)])
-def test_windows_of_many_columns(windows, scales, per_channel, monkeypatch):
-    monkeypatch.setattr(triton_gpu, "_WINDOW_BLOCK", 16)
-    compare(graph_problem("parts", 3, torch.float64, scales, per_channel, channels=18), 1e-12)
-
-
-def test_windows_are_chosen_where_rows_share_neighbours(monkeypatch):
-    monkeypatch.setattr(SWITCHES, "windows", True)
-    complete = graph_problem("hub", 2, torch.float64)[0]
-    assert complete.derived(triton_windows.reused_windows) is not None
-    pairs = torch.arange(20) ^ 1
-    alone = GraphStructure(torch.stack([torch.arange(20), pairs]), 20).csr
-    assert alone.derived(triton_windows.reused_windows) is None
-
-
-@pytest.mark.parametrize("switch", [True, False])
-def test_two_runs_agree_to_the_last_bit(switch, monkeypatch):
-    monkeypatch.setattr(SWITCHES, "windows", switch)
+def test_two_runs_agree_to_the_last_bit():
     case = problem(9, 1, channels=7, degree=4, dtype=torch.float32)
     for first, second in zip(run(triton_gpu, *case), run(triton_gpu, *case), strict=True):
         assert torch.equal(first, second)

@@ -1,11 +1,11 @@
 """The series and its adjoint on a GPU, in Triton: a launch for each term.
 
-A program owns some columns of a row (:mod:`.triton_steps`) or of 16 rows (:mod:`.triton_windows`).
-It gathers the rows of neighbours, finishes the recurrence in place of the term before the last, and
-adds every scale in the same pass; in the adjoint, one gather of a neighbour's rows of B and T
-serves both products and the gradient of the edge, of which each block of columns has a sum of its
-own: there are no atomics, and two runs agree to the last bit. Numbers are stored in the type of x
-and added up in float32 (float64 for float64); indices are int32, addresses int64.
+A program owns some columns of a row (:mod:`.triton_steps`). It gathers the rows of neighbours,
+finishes the recurrence in place of the term before the last, and adds every scale in the same pass;
+in the adjoint, one gather of a neighbour's rows of B and T serves both products and the gradient of
+the edge, of which each block of columns has a sum of its own: there are no atomics, and two runs
+agree to the last bit. Numbers are stored in the type of x and added up in float32 (float64 for
+float64); indices are int32, addresses int64.
 
 Programs start in an order in which rows in flight share neighbours in the L2 cache; hubs start
 before all others, so that the last to finish is a short one.
@@ -19,27 +19,19 @@ import triton
 from torch import Tensor
 
 from ..csr import CSR
-from ..fused import SWITCHES
-from ..ordering import ROWS, Ordering, choose_for_series
-from ..replay import replayed
+from ..ordering import Ordering, choose_for_series
 from .adjoint import project
 from .series import Gradients, SeriesOperator
 from .triton_steps import begin_back_kernel, step_back_kernel, step_kernel
-from .triton_windows import reused_windows, window_step_back_kernel, window_step_kernel
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
 _EDGES, _EDGES_BACK = 8, 4  # neighbours of a row that are gathered at a time, forward and backward
-_WINDOW_BLOCK, _WINDOW_EDGES = 64, 32  # columns and neighbours of a window
-_SMALLEST = 16  # of a product of blocks
 _HUB = 8  # times the mean number of neighbours
 _KEPT = 32  # terms whose products with the gradient are kept, a number for each row
 
 
 class SparseOperator(SeriesOperator):
-    """A sparse symmetric S, of a pattern of N rows and its values, fewer than 2^31.
-
-    These are [nnz] or, with the diagonal of S beside a pattern without one, [nnz + N].
-    """
+    """A sparse symmetric S, of a pattern of N rows and its values [nnz], fewer than 2^31."""
 
     def __init__(self, csr: CSR, value: Tensor) -> None:
         if csr.num_slots >= 2**31:
@@ -51,8 +43,7 @@ class SparseOperator(SeriesOperator):
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """Sum the series; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
-        out, terms = replayed(_evaluate, self.csr, (self.values[0], x, coefficients), keep)
-        return out, terms
+        return _evaluate(self.csr, self.values[0], x, coefficients, keep)
 
     def differentiate(
         self,
@@ -63,9 +54,9 @@ class SparseOperator(SeriesOperator):
         needs_coefficients: bool,
     ) -> Gradients:
         """Differentiate; see :class:`.SeriesOperator`. It always goes through the terms, too."""
-        given = self.values[0], kept, coefficients, grad
-        needs = needs_values, needs_coefficients
-        of_x, of_values, of_coefficients = replayed(_differentiate, self.csr, given, *needs)
+        of_x, of_values, of_coefficients = _differentiate(
+            self.csr, self.values[0], kept, coefficients, grad, needs_values, needs_coefficients
+        )
         return of_x, None if of_values is None else (of_values,), of_coefficients
 
 
@@ -83,9 +74,9 @@ def _evaluate(
     for k in range(1, num_terms):
         # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
         target = terms[(k - 1) % 2]
-        call.step[call.grid](
+        step_kernel[call.grid](
             *call.matrix, term, before, target, out, call.coefficients[k - 1],
-            IS_FIRST=k == 1, **call.shape, **call.options,
+            IS_FIRST=k == 1, **call.shape, EDGES=_EDGES, num_warps=1,
         )  # fmt: skip
         before, term = term, target
     return out.to(x.dtype), terms
@@ -117,9 +108,10 @@ def _differentiate(
             # b holds B_(k+1), and b_next B_(k+2), which becomes B_k. before holds T_k, and term
             # T_(k+1), in whose place T_(k-1) is made; a spare one, as what is kept must survive.
             target = spare.pop() if spare else term
-            call.step_back[call.grid](
+            step_back_kernel[call.grid](
                 *call.matrix, b, b_next, before, term, target, grad, grad_values,
-                call.coefficients[k], row_slopes, IS_LAST=k == 0, **call.shape, **call.back,
+                call.coefficients[k], row_slopes, IS_LAST=k == 0, **call.shape,
+                EDGES=_EDGES_BACK, num_warps=1,
             )  # fmt: skip
             b, b_next = b_next, b
             before, term = target, before
@@ -177,32 +169,17 @@ class _Call:
         values = values.contiguous()
         self.coefficients = coefficients.to(values.dtype).contiguous()
         _, num_scales, num_channels = coefficients.shape
-        windows = csr.derived(reused_windows) if SWITCHES.windows else None
-        block = triton.next_power_of_2(num_columns)
-        self.options: dict[str, int | str]
-        if windows is None:
-            row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
-            pattern = csr.derived(_by_rows, choose_for_series(csr, row_bytes, visits, trains))
-            self.matrix: tuple[Tensor, ...] = (*pattern, values)
-            programs, block = num_rows, min(block, _BLOCK)
-            self.step, self.step_back = step_kernel, step_back_kernel
-            self.options = {"EDGES": _EDGES, "num_warps": 1}
-            self.back = self.options | {"EDGES": _EDGES_BACK}
-        else:
-            self.matrix, programs = (*windows, values), len(windows.order)
-            self.step, self.step_back = window_step_kernel, window_step_back_kernel
-            block = max(min(block, _WINDOW_BLOCK), _SMALLEST)
-            precision = "ieee" if values.dtype == torch.float64 else "tf32x3"
-            self.options = {"ROWS": ROWS, "EDGES": _WINDOW_EDGES, "PRECISION": precision}
-            self.back = self.options
+        row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
+        pattern = csr.derived(_by_rows, choose_for_series(csr, row_bytes, visits, trains))
+        self.matrix: tuple[Tensor, ...] = (*pattern, values)
+        block = min(triton.next_power_of_2(num_columns), _BLOCK)
         # Programs start block by block: what those in flight gather fits the cache more often.
-        self.grid = (programs, triton.cdiv(num_columns, block))
+        self.grid = (num_rows, triton.cdiv(num_columns, block))
         self.shape = {
             "num_scales": num_scales,
             "num_rows": num_rows,
             "num_columns": num_columns,
             "num_slots": csr.num_slots,
             "PER_CHANNEL": num_channels > 1,
-            "HAS_DIAGONAL": values.numel() > csr.num_slots,
             "BLOCK": block,
         }

@@ -1,7 +1,6 @@
 """Steps of the recurrence and of its adjoint in Triton: a program makes some columns of a row.
 
-It gathers the rows of its neighbours, several at a time. What follows from the products is the same
-for the windows of :mod:`.triton_windows`: `finish_step` and `finish_step_back`.
+It gathers the rows of its neighbours, several at a time.
 """
 
 import triton
@@ -12,7 +11,7 @@ import triton.language as tl
 def step_kernel(
     order, rowptr, col, values, term, before, target, out, coefficient,
     num_scales, num_rows, num_columns, num_slots, IS_FIRST: tl.constexpr,
-    PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    PER_CHANNEL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Make T_k and add c_k T_k to every scale; `coefficient` points to c_(k-1)."""
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
@@ -21,10 +20,6 @@ def step_kernel(
     inside = lanes < num_columns
     here = row * num_columns + lanes
     total = tl.zeros([BLOCK], dtype=out.dtype.element_ty)
-    if HAS_DIAGONAL:
-        loop = tl.load(values + num_slots + row)
-        own = lanes < tl.where(loop != 0.0, num_columns, 0)  # nothing is read where there is none
-        total += loop * tl.load(term + here, mask=own, other=0.0).to(total.dtype)
     for edge in range(start, stop, EDGES):
         edges = edge + tl.arange(0, EDGES)  # [EDGES]
         real = edges < stop
@@ -44,15 +39,14 @@ def step_kernel(
 def step_back_kernel(
     order, rowptr, col, values, b, b_next, t, t_next, t_out, grad, grad_values, coefficient,
     slopes, num_scales, num_rows, num_columns, num_slots, IS_LAST: tl.constexpr,
-    PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    PER_CHANNEL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Take the step from k + 1 to k; see :func:`.triton_gpu._differentiate`."""
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     twice = 1.0 if IS_LAST else 2.0  # of S B_1, and of the gradient that B_1 and T_0 make
     real_type = grad_values.dtype.element_ty
-    num_values = num_slots + num_rows if HAS_DIAGONAL else num_slots
-    grad_values += tl.program_id(1).to(tl.int64) * num_values
+    grad_values += tl.program_id(1).to(tl.int64) * num_slots
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
     inside = lanes < num_columns
     here = row * num_columns + lanes
@@ -60,12 +54,6 @@ def step_back_kernel(
     own_t = tl.load(t + here, mask=inside, other=0.0).to(real_type)
     total_b = tl.zeros([BLOCK], dtype=real_type)
     total_t = tl.zeros([BLOCK], dtype=real_type)
-    if HAS_DIAGONAL:
-        loop = tl.load(values + num_slots + row)
-        total_b += loop * own_b
-        total_t += loop * own_t
-        of_loop = tl.load(grad_values + num_slots + row) + twice * tl.sum(own_b * own_t, axis=0)
-        tl.store(grad_values + num_slots + row, of_loop)
     for edge in range(start, stop, EDGES):
         edges = edge + tl.arange(0, EDGES)  # [EDGES]
         real = edges < stop
@@ -90,15 +78,12 @@ def step_back_kernel(
 def begin_back_kernel(
     rowptr, b, b_next, t, grad, grad_values, coefficient, slopes,
     num_scales, num_rows, num_columns, num_slots,
-    PER_CHANNEL: tl.constexpr, HAS_DIAGONAL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    PER_CHANNEL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Make B_K = c_K G of a row, and zeros for B_(K+1) and the gradients of its edges."""
     row = tl.program_id(0).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
-    num_values = num_slots + num_rows if HAS_DIAGONAL else num_slots
-    grad_values += tl.program_id(1).to(tl.int64) * num_values
-    if HAS_DIAGONAL:
-        tl.store(grad_values + num_slots + row, 0.0)
+    grad_values += tl.program_id(1).to(tl.int64) * num_slots
     for edge in range(start, stop, EDGES):
         edges = edge + tl.arange(0, EDGES)  # [EDGES]
         tl.store(grad_values + edges, 0.0, mask=edges < stop)
