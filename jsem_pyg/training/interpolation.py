@@ -17,6 +17,7 @@ without end.
 
 import copy
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,13 +33,16 @@ from torch_geometric.data import Data
 
 from .._checks import (
     check_choice,
+    check_dense,
     check_finite,
-    check_float,
     check_instance,
+    check_mask,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
     read_nodes,
+    real_numbers,
+    tensor_of,
 )
 from ..diffusion.filters import Filter, FilterBank, FromFunction, Heat
 from ..graph import GraphStructure
@@ -55,6 +59,7 @@ _SAMPLES = 256  # draws of the process on large graphs
 _LEAVING = 0.1  # edges that leave a part of a graph, over its nodes, if it stands for the graph
 _LEAST_NOISE = 1e-6  # r, so that A has a Cholesky factor
 _TOL = 1e-9  # of the kernel, below what r adds to it
+_ROUNDING = 1e-12  # of values that are equal, relative
 _PRIOR = 3.0  # standard deviation of a conductance's parameters around their start
 
 
@@ -72,8 +77,8 @@ class Interpolation(NamedTuple):
 
 def interpolate(
     data: Data,
-    values: Tensor,
-    observed: Tensor,
+    values: Any,
+    observed: Any = None,
     *,
     kernel: str = "heat",
     conductance: Module | None = None,
@@ -92,8 +97,10 @@ def interpolate(
         data: A graph with `edge_index` [2, E], both directions, optionally `edge_weight` [E], and
             `edge_attr` [E, F] for a conductance. It is not changed.
         values: [M], or [M, S] for S signals with the same kernel, such as snapshots of a network,
-            each with an amplitude and a noise of its own in one ratio.
-        observed: [M] the nodes where they were observed, each once.
+            each with an amplitude and a noise of its own in one ratio. Rows of NaN are gaps.
+            Tensors, arrays and lists are taken.
+        observed: [M] the nodes where they were observed, each once, or a mask [N] of them beside
+            their values [M] or those of all nodes [N]. None: values are [N], with NaN at the gaps.
         kernel: "heat", :math:`e^{-t \lambda}`, or "matern", :math:`(1 + t \lambda)^{-3/2}`, whose
             signals are rougher.
         conductance: A module `(edge_attr)` -> [E] in (0, 1], such as
@@ -138,25 +145,38 @@ def interpolate(
     # Trained in float64, and given back in its own type.
     trained = None if conductance is None else copy.deepcopy(conductance).double()
     process = _Process(data, kernel, trained, normalization)
-    observed = read_nodes("observed", observed, process.structure.num_nodes)
-    _check_values(values, observed)
-    y = values.detach().double().reshape(len(values), -1)
+    values, observed = _read_values(values, observed, process.structure.num_nodes)
+    y = values.double().reshape(len(values), -1)
+    varies = (y.amax(0) - y.amin(0)) > _ROUNDING * y.abs().amax(0)
+    y, shift = (y - y[0]) * varies, y[0]
+    if not bool(varies.all()):
+        warnings.warn(
+            f"Equal numbers in 'values' do not tell how a signal varies ({int((~varies).sum())} of "
+            f"{len(varies)} columns): the number is given back at all nodes, and its deviation of "
+            "zero says nothing.",
+            stacklevel=2,
+        )
+    varying = y[:, varies]
     generator = torch.Generator().manual_seed(seed)
     some = torch.randperm(len(y), generator=generator)[:max_fitted]
     times = None if t is None else torch.tensor([t], dtype=torch.float64)
     part = None
     if len(some) < len(y):
         part = _part_around(process.structure, observed, int(some[0]), max_fitted)
-    if part is None:
-        log_likelihood = process.fit(y[some], observed[some], times)
+    log_likelihood = math.nan
+    if not bool(varies.any()):
+        pass
+    elif part is None:
+        log_likelihood = process.fit(varying[some], observed[some], times)
     else:
         fitted = _Process(data.subgraph(part), kernel, trained, normalization)
         place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
         some = part[place] == observed
-        log_likelihood = fitted.fit(y[some], place[some], times)
+        log_likelihood = fitted.fit(varying[some], place[some], times)
         process.load_state_dict(fitted.state_dict())
     with torch.no_grad():
         mean, deviation, amplitude = process.condition(y, observed, generator)
+        mean += shift
         noise = amplitude * process.noise().sqrt()
         h = None if trained is None else trained(process.edge_attr).to(values.dtype)
     if conductance is not None and trained is not None:
@@ -173,19 +193,46 @@ def interpolate(
     )
 
 
-def _check_values(values: Tensor, observed: Tensor) -> None:
-    check_float("values", values)
+def _read_values(values: Any, observed: Any, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the values [M] or [M, S] that are there, and their nodes [M]."""
+    values = real_numbers("values", values).detach()
+    check_dense("values", values)
+    values = values if values.is_floating_point() else values.double()
+    if observed is None:
+        nodes = torch.arange(num_nodes)
+    else:
+        if not isinstance(observed, Tensor):
+            observed = tensor_of("observed", np.asarray(observed))
+        if observed.dtype == torch.bool:
+            check_mask("observed", observed, (num_nodes,), "nodes")
+            nodes = observed.nonzero()[:, 0]
+            values = values[nodes] if values.dim() and len(values) == num_nodes else values
+        else:
+            nodes = read_nodes("observed", observed, num_nodes)
+    if values.dim() not in (1, 2) or len(values) != len(nodes) or 0 in values.shape[1:]:
+        what = "one row for each node" if observed is None else "one row for each of 'observed'"
+        raise ValueError(
+            f"Expected 'values' to have shape [{len(nodes)}] or [{len(nodes)}, S], {what} (got "
+            f"{list(values.shape)}). To fix this, give values of all nodes, NaN where there is "
+            "none, without 'observed', or values [M] and their nodes [M]."
+        )
+    missing = values.isnan().reshape(len(values), -1)
+    is_gap = missing.all(1)
+    if bool((missing.any(1) & ~is_gap).any()):
+        raise ValueError(
+            "Expected 'values' to be NaN in all columns of a node or in none (got "
+            f"{int((missing.any(1) & ~is_gap).sum())} rows with some). To fix this, call "
+            "interpolate for columns with the same gaps."
+        )
+    values, nodes = values[~is_gap], nodes[~is_gap]
     check_finite("values", values)
-    if values.dim() not in (1, 2) or values.size(0) != observed.numel():
+    if len(nodes) < 2 or len(nodes.unique()) < len(nodes):
         raise ValueError(
-            f"Expected 'values' to have shape [M] or [M, S] for 'observed' of shape [M] (got "
-            f"{list(values.shape)} and {list(observed.shape)})."
+            f"Expected 'observed' to name two nodes or more, each once (got {len(nodes)} with a "
+            f"value, {len(nodes.unique())} of them different). To fix this, take the mean of the "
+            "values of a node."
         )
-    if len(observed) < 2 or len(observed.unique()) < len(observed):
-        raise ValueError(
-            f"Expected 'observed' to name two nodes or more, each once (got {len(observed)}, "
-            f"{len(observed.unique())} of them different)."
-        )
+    return values, nodes
 
 
 def _part_around(

@@ -158,6 +158,38 @@ def test_columns_keep_their_units():
     assert found.noise.shape == (3,)
 
 
+def test_gaps_are_told_by_a_mask_by_numbers_of_nodes_or_by_nan():
+    data = grid(6)
+    _, y = draw(data, KERNELS["heat"](4.0), 2, 0.2)
+    seen = torch.rand(36, generator=torch.Generator().manual_seed(0)) < 0.5
+    nodes, gaps = seen.nonzero()[:, 0], y.masked_fill(~seen[:, None], math.nan)
+    expected = interpolate(data, y[nodes], nodes)
+    for given in (
+        (y[seen], seen),
+        (y, seen.numpy()),
+        (gaps,),
+        (gaps, torch.arange(36)),
+        (gaps.numpy(), None),
+        (y[nodes].tolist(), nodes.int().tolist()),
+    ):
+        found = interpolate(data, *given)
+        assert_close(found.mean, expected.mean, rtol=0, atol=0)
+        assert_close(found.deviation, expected.deviation, rtol=0, atol=0)
+
+
+def test_equal_values_say_nothing_in_words():
+    data, observed = grid(4), torch.arange(0, 16, 2)
+    y = torch.stack([torch.full((8,), 0.1), torch.linspace(0, 1, 8)], 1)
+    with pytest.warns(UserWarning, match="do not tell how.*1 of 2 columns") as told:
+        both = interpolate(data, y, observed)
+    assert len(told) == 1
+    alone = interpolate(data, y[:, 1], observed)
+    assert_close(both.mean, torch.stack([torch.full((16,), 0.1), alone.mean], 1))
+    assert_close(both.deviation, torch.stack([torch.zeros(16), alone.deviation], 1))
+    with pytest.warns(UserWarning, match="do not tell how"):
+        assert_close(interpolate(data, y[:, 0], observed).mean, torch.full((16,), 0.1))
+
+
 def test_planted_conductances_are_found_and_pay():
     data = grid(8)
     open_edges = torch.where(data.edge_attr[:, 0] > 0, 0.02, 1.0) * data.edge_weight
@@ -234,7 +266,11 @@ def test_a_part_of_a_long_graph_is_fitted():
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        ({"values": torch.tensor([0.0, float("nan"), 1.0])}, "values"),
+        ({"values": torch.tensor([0.0, math.inf, 1.0])}, "values"),
+        ({"values": torch.tensor([[0.0, math.nan]] * 3)}, "values"),
+        ({"values": "high"}, "values"),
+        ({"values": torch.zeros(3), "observed": None}, "values"),
+        ({"values": torch.full((9,), math.nan), "observed": None}, "observed"),
         ({"observed": torch.tensor([0, 0, 1])}, "observed"),
         ({"observed": torch.tensor([0, 1, 99])}, "observed"),
         ({"observed": torch.tensor([0.0, 1.0, 2.0])}, "observed"),
@@ -246,7 +282,7 @@ def test_a_part_of_a_long_graph_is_fitted():
     ],
 )
 def test_bad_input_is_refused_by_name(change, name):
-    given = {"values": torch.zeros(3), "observed": torch.tensor([0, 1, 2])} | change
+    given = {"values": torch.arange(3.0), "observed": torch.tensor([0, 1, 2])} | change
     with pytest.raises((TypeError, ValueError), match=f"'{name}'"):
         interpolate(grid(3), **given)
 
