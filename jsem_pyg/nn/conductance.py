@@ -4,6 +4,8 @@ Every conductance starts constant, so that a new layer is exactly isotropic, and
 floor: a node whose edges all close keeps a positive degree, and gradients stay finite.
 """
 
+import logging
+
 import torch
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
@@ -15,11 +17,38 @@ from .._checks import (
     check_positive_int,
     check_tensor,
 )
+from ..kernels.torch_func import is_transformed
 
 FLOOR = 1e-4  # epsilon
+_FAR = 10.0  # times its spread, a column's mean hides what differs
+
+_log = logging.getLogger(__name__)
 
 
-class SigmoidConductance(Module):
+class _Form(Module):
+    """Reads edge features, and looks at the first ones that it learns from."""
+
+    _has_looked = False
+
+    def columns(self, edge_attr: Tensor, edge_dim: int) -> Tensor:
+        """Return edge features as [E, F]; say once if a column's mean is far above its spread."""
+        columns = as_columns(edge_attr, edge_dim)
+        if torch.compiler.is_compiling() or is_transformed() or columns.is_meta:
+            return columns  # there are no values to look at
+        if self.training and not self._has_looked and len(columns):
+            self._has_looked = True
+            spread, mean = torch.std_mean(columns.detach().float(), dim=0, correction=0)
+            for i in ((spread > 0) & (mean.abs() > _FAR * spread)).nonzero().flatten().tolist():
+                _log.warning(
+                    "column %d of 'edge_attr' has a mean of %.4g, far above its spread of %.4g, "
+                    "and is hardly learned from. To fix this, pass (edge_attr - "
+                    "edge_attr.mean(0)) / edge_attr.std(0).",
+                    i, mean[i], spread[i],
+                )  # fmt: skip
+        return columns
+
+
+class SigmoidConductance(_Form):
     r"""A logistic function of the edge features.
 
     .. math::
@@ -53,7 +82,7 @@ class SigmoidConductance(Module):
 
     def forward(self, edge_attr: Tensor) -> Tensor:
         """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
-        edge_attr = as_columns(edge_attr, self.slope.numel())
+        edge_attr = self.columns(edge_attr, self.slope.numel())
         logit = (edge_attr - self.threshold) @ self.slope
         return FLOOR + (1 - FLOOR) * torch.sigmoid(self.rate * logit)
 
@@ -61,7 +90,7 @@ class SigmoidConductance(Module):
         return f"{self.__class__.__name__}({self.slope.numel()})"
 
 
-class MLPConductance(Module):
+class MLPConductance(_Form):
     r"""A small perceptron of the edge features.
 
     .. math::
@@ -97,7 +126,7 @@ class MLPConductance(Module):
 
     def forward(self, edge_attr: Tensor) -> Tensor:
         """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
-        hidden = self.hidden(as_columns(edge_attr, self.hidden.in_features)).relu()
+        hidden = self.hidden(self.columns(edge_attr, self.hidden.in_features)).relu()
         logit = self.out(hidden).squeeze(-1)
         return FLOOR + (1 - FLOOR) * torch.sigmoid(self.rate * logit)
 

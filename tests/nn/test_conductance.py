@@ -46,3 +46,15 @@ def test_sigmoid_is_the_published_form():
     k = torch.linspace(-3, 3, 7)
     expected = 1e-4 + (1 - 1e-4) * torch.sigmoid(2 * (k - 0.5))
     torch.testing.assert_close(conductance(k), expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_far_from_zero_is_named_once(form, caplog):
+    z = torch.linspace(-1, 1, 50)
+    conductance = form(3)
+    for _ in range(2):
+        conductance(torch.stack([z, 1e-3 * z + 1, torch.ones(50)], 1))
+    assert len(caplog.records) == 1
+    assert "column 1 of 'edge_attr' has a mean of 1," in caplog.text
+    form(3)(torch.stack([z - 1, 1e3 * z, 1e-3 * z], 1))
+    assert len(caplog.records) == 1
