@@ -13,7 +13,7 @@ from ..kernels.torch_func import eager, is_transformed
 from .evolve import evolve
 from .heat import heat_operator
 from .options import HeatOptions
-from .registered_op import compiled_heat
+from .registered_op import CompiledGraph, evolve_either
 from .times import Times, check_signal, read_times, shape_times, squeeze_scales
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
@@ -97,9 +97,9 @@ def heat_diffusion(
                 "heat_diffusion without them."
             )
         adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        graph = (adjacency, weight, None, None, options)
         times = Times(shape_times(t, x.size(-1)), 0.0)
-        return squeeze_scales(compiled_heat(graph, x, times), t)
+        out = evolve_either(x, CompiledGraph(adjacency, weight), times, options)
+        return squeeze_scales(out, t)
     return squeeze_scales(_diffuse(x, edge_index, edge_weight, t, options, node_mass), t)
 
 

@@ -13,7 +13,7 @@ derivative needs. Backends that leave the derivative to autograd do evaluate twi
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -25,7 +25,8 @@ from ..graph.prepare import GraphReader
 from ..kernels.chebyshev import Operator, SeriesOperator
 from ..kernels.chebyshev.series import resumed_series
 from ..kernels.table import CHEBYSHEV
-from .evolve import evolve
+from ..operators import HeatOperator
+from .evolve import SpectralFunction, evolve
 from .heat import heat_operator
 from .options import HeatOptions
 from .times import Times, read_times
@@ -35,17 +36,29 @@ from .times import Times, read_times
 _reader = GraphReader(size=4, by_entries=True)
 
 
-CompiledGraph = tuple[Adjacency, Tensor | None, Tensor | None, Tensor | None, HeatOptions]
+class CompiledGraph(NamedTuple):
+    """A graph in compiled code, in place of its operator: neither prepared nor checked."""
+
+    adjacency: Adjacency
+    edge_weight: Tensor | None = None  # [E]; None: ones
+    conductance: Tensor | None = None  # [E] or None
+    edge_attr: Tensor | None = None  # [E, F] or None, checked by the op and not used
 
 
-def compiled_heat(graph: CompiledGraph, x: Tensor, times: Times) -> Tensor:
-    """Diffuse [..., N, D] -> [..., S, N, D], in compiled code, where times have no values.
+_evolve = torch.compiler.disable(evolve)
 
-    The graph: edges, neither prepared nor checked; their weights [E], None for ones; their features
-    [E, F] or None, which are checked and not used; their conductance [E] or None; the options.
-    """
-    adjacency, edge_weight, edge_attr, conductance, options = graph
-    inputs = (x, times.value, edge_weight, conductance)
+
+def evolve_either(
+    x: Tensor,
+    operator: HeatOperator | CompiledGraph,
+    times: SpectralFunction,
+    options: HeatOptions,
+) -> Tensor:
+    """Diffuse or filter [..., N, D] -> [..., S, N, D]: eagerly, or by the op in compiled code."""
+    if isinstance(operator, HeatOperator):
+        return _evolve(x, operator, times, options)
+    adjacency, edge_weight, conductance, edge_attr = operator
+    inputs = (x, cast(Times, times).value, edge_weight, conductance)
     is_learning = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad for each in inputs
     )

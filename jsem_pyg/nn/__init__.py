@@ -2,12 +2,12 @@
 
 from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
+from .conduct import AgreementConductance
 from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
 from .hetero_diffusion import HeteroDiffusion
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
-from .node_conductance import AgreementConductance
 from .relation_conductance import RelationConductance
 from .relational_cheb_conv import RelationalChebConv
 from .relational_features import relational_features

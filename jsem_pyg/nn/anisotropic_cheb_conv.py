@@ -5,13 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
+from torch_geometric.nn.inits import zeros
+from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
-from .anisotropic_diffusion import AnisotropicDiffusion
-from .channel_map import ChannelMap
+from ..diffusion.registered_op import evolve_either
+from ..diffusion.times import check_signal
+from .anisotropic_diffusion import AnisotropicDiffusion, single_node_set
+from .channel_map import check_channels, make_map, maps_first
+from .diffusion_time import join_scales, read_layer_times
 
 
-class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
+class AnisotropicChebConv(AnisotropicDiffusion):
     r"""A graph convolution whose filters are anisotropic heat kernels with learned times.
 
     .. math::
@@ -74,4 +79,38 @@ class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
         check_bool("add_self_loops", add_self_loops)
         super().__init__(edge_dim, t, **kwargs)
         self.options = replace(self.options, self_loop=float(add_self_loops))
-        self._make_map(in_channels, out_channels, bias)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.lin, self.bias = make_map(in_channels, out_channels, self.num_scales, bias)
+        self.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor | PairTensor,
+        edge_index: Adj,
+        edge_weight: OptTensor = None,
+        edge_attr: OptTensor = None,
+        node_mass: OptTensor = None,
+        edge_type: OptTensor = None,
+    ) -> Tensor:
+        """Diffuse the node features and map their channels; see the class for shapes."""
+        x = single_node_set(x)
+        check_signal(x, may_be_sparse=True)
+        is_first = maps_first(x, self.lin, self.out_channels, self.num_scales, self.time)
+        may_be_sparse = is_first and not self.sees_nodes
+        check_channels(x, self.lin, self.in_channels, self.num_scales, may_be_sparse)
+        times = read_layer_times(self.time, self.filter, x)
+        given = edge_index, edge_weight, edge_attr, node_mass, edge_type
+        operator = self.operator(x, times, *given)
+        if is_first:
+            out = evolve_either(self.lin(x), operator, times, self.options).squeeze(-3)
+        else:
+            out = self.lin(join_scales(evolve_either(x, operator, times, self.options)))
+        return out if self.bias is None else out + self.bias
+
+    def reset_parameters(self) -> None:
+        """Draw the linear map anew, and go back to equal edges and the initial times."""
+        super().reset_parameters()
+        zeros(self.bias)
+
+    def _describe(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, {super()._describe()}"

@@ -2,45 +2,40 @@
 
 import logging
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool, check_edge_type, check_nonnegative_int, shown
-from .._precision import full_precision
-from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
 from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.options import HeatOptions
-from ..diffusion.registered_op import compiled_heat
-from ..diffusion.times import Times
-from ..graph.adjacency import Adjacency
-from ..graph.prepare import read_edges
+from ..diffusion.registered_op import CompiledGraph, evolve_either
+from ..diffusion.times import Times, check_signal
+from ..graph.prepare import GraphReader, read_edges
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
-from .conductance import as_columns
-from .heat_layer import HeatLayer
-from .node_conductance import (
-    Graph,
-    conduct_by_edges,
-    conduct_by_nodes,
-    make_conductance,
-    sees_nodes,
+from .conduct import Graph, conduct, sees_nodes
+from .conductance import as_columns, make_conductance
+from .diffusion_time import (
+    DiffusionTime,
+    check_filter,
+    count_scales,
+    describe_times,
+    join_scales,
+    read_layer_times,
 )
 from .propagation import is_watched, through_propagate
 from .relation_conductance import RelationConductance, Relations
 
-# edge_index, edge_weight, edge_attr [E, F] and edge_type
-Edges = tuple[Adj, OptTensor, OptTensor, OptTensor]
-
 _log = logging.getLogger(__name__)
-_evolve = torch.compiler.disable(evolve)
 
 
-class AnisotropicDiffusion(HeatLayer, MessagePassing):
+class AnisotropicDiffusion(MessagePassing):
     r"""Heat diffusion on a graph whose edges learn how well they conduct.
 
     .. math::
@@ -136,10 +131,12 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
     ) -> None:
         super().__init__(aggr="add")
         check_nonnegative_int("edge_dim", edge_dim)
+        check_bool("learn_t", learn_t)
         check_bool("fuse", fuse)
+        check_filter(filter)
         self.edge_dim = edge_dim
-        self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, rate)
+        self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.sees_nodes = sees_nodes(self.conductance)
         self.num_relations = num_relations
         self.relation_conductance = (
@@ -147,9 +144,11 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             if num_relations is None
             else RelationConductance(num_relations, rate=self.relation_rate * rate)
         )
-        options = HeatOptions(degree, tol, normalization, backend)
-        self._make_heat(t, learn_t, options, self.time_rate, filter)
+        self.time = DiffusionTime(t, learn_t and filter is None, self.time_rate)
+        self.filter = filter
+        self.options = HeatOptions(degree, tol, normalization, backend)
         self.fuse = fuse
+        self._reader = GraphReader()
         self._has_warned = False
 
     def forward(
@@ -163,63 +162,74 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
-        self.check_features(x, self.sees_nodes)
+        check_signal(x)
+        times = read_layer_times(self.time, self.filter, x)
+        given = edge_index, edge_weight, edge_attr, node_mass, edge_type
+        operator = self.operator(x, times, *given)
+        return join_scales(evolve_either(x, operator, times, self.options))
+
+    def operator(
+        self,
+        x: Tensor,
+        times: Times | Filter,
+        edge_index: Adj,
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        node_mass: OptTensor,
+        edge_type: OptTensor,
+    ) -> HeatOperator | CompiledGraph:
+        """Read the graph and let its edges conduct: S for signals and times like these."""
         self._check_relations(edge_weight, edge_type)
-        edges = edge_index, edge_weight, self._columns(edge_attr), edge_type
+        if edge_attr is None:
+            self._warn_of_missing_attr()
+        else:
+            edge_dim = None if self.conductance_form == "module" else self.edge_dim
+            edge_attr = as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
         has_op = self.filter is None and node_mass is None and not is_watched(self)
         if torch.compiler.is_compiling() and has_op and not is_transformed():
-            return self._diffuse_compiled(x, *edges)
-        times = self.times(x)
-        operator = self._operator(x, times, edges, node_mass)
-        return self.transform(x, lambda x: _evolve(x, operator, times, self.options))
+            graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
+            h = self.conduct(graph, x, edge_attr, edge_type)
+            return CompiledGraph(graph, weight, h, edge_attr)
+        return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass, edge_type)
 
     @eager
     def _operator(
-        self, x: Tensor, times: Times | Filter, edges: Edges, node_mass: OptTensor
+        self,
+        x: Tensor,
+        times: Times | Filter,
+        edge_index: Adj,
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        node_mass: OptTensor,
+        edge_type: OptTensor,
     ) -> HeatOperator:
-        """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
-        edge_index, edge_weight, edge_attr, edge_type = edges
+        """Make the operator, precise enough for x, or for observed messages."""
         graph, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         if edge_type is not None:
             known, num_edges = self.num_relations or 0, graph.num_edges
             self._reader.check(
                 graph, x, "edge_type", edge_type, lambda e: check_edge_type(e, num_edges, known)
             )
-        conductance = self.conduct(graph, edge_attr, x, edge_type)
-        given = graph, weight, x.dtype, times, self.options, conductance, node_mass
+        h = self.conduct(graph, x, edge_attr, edge_type)
         if is_watched(self):
-            return through_propagate(self, graph, heat_entries(*given), weight, conductance)
-        return heat_operator(*given)
-
-    def _diffuse_compiled(
-        self,
-        x: Tensor,
-        edge_index: Adj,
-        edge_weight: OptTensor,
-        edge_attr: OptTensor,
-        edge_type: OptTensor,
-    ) -> Tensor:
-        """Diffuse by a registered op, which reads and checks the graph."""
-        graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        conductance = self.conduct(graph, edge_attr, x, edge_type)
-        given = graph, weight, edge_attr, conductance, self.options
-        times = cast(Times, self.times(x))
-        return self.transform(x, lambda x: compiled_heat(given, x, times))
-
-    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
-        """Return an edge's share of S X, if messages are observed."""
-        return norm.view(-1, 1) * x_j
+            entries = heat_entries(graph, weight, x.dtype, times, self.options, h, node_mass)
+            return through_propagate(self, graph, entries, weight, h)
+        return heat_operator(graph, weight, x.dtype, times, self.options, h, node_mass)
 
     def conduct(
-        self, graph: Graph, edge_attr: OptTensor, x: Tensor, edge_type: OptTensor = None
+        self, graph: Graph, x: Tensor, edge_attr: OptTensor = None, edge_type: OptTensor = None
     ) -> OptTensor:
         """Compute the conductance [E] of the edges; None if all conduct alike."""
-        of_features = self._conduct_features(graph, edge_attr, x)
+        of_features = conduct(graph, x, edge_attr, self.conductance, self.sees_nodes)
         if edge_type is None:
             return of_features
         assert self.relation_conductance is not None
         of_relation: Tensor = self.relation_conductance(edge_type)
         return of_relation if of_features is None else of_relation * of_features
+
+    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
+        """Return an edge's share of S X, if messages are observed."""
+        return norm.view(-1, 1) * x_j
 
     def relations(self) -> Relations:
         """Return the conductance of each relation, as a dictionary that prints as a table."""
@@ -248,44 +258,8 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
                 "of kinds of edges."
             )
 
-    def _conduct_features(self, graph: Graph, edge_attr: OptTensor, x: Tensor) -> OptTensor:
-        if self.conductance is None:
-            return None
-        if edge_attr is None and not self.sees_nodes:
-            self._warn_of_missing_attr()
-            return self._ones(graph)
-        is_autocast = torch.is_autocast_enabled(x.device.type)
-        with full_precision(x.device):
-            if self.conductance_form != "module":
-                return cast(Tensor, self.conductance(edge_attr))
-            if not self.sees_nodes:
-                return conduct_by_edges(self.conductance, edge_attr)
-            if is_autocast:  # x may come from another layer in a lower type
-                x = x.to(self.time.raw.dtype)
-            return conduct_by_nodes(self.conductance, edge_attr, x, graph)
-
-    def _columns(self, edge_attr: OptTensor) -> OptTensor:
-        """Return edge features as [E, F], in the type of the parameters."""
-        if edge_attr is None:
-            return None
-        edge_dim = None if self.conductance_form == "module" else self.edge_dim
-        return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
-
-    def _ones(self, graph: Graph) -> OptTensor:
-        """Return ones [E] that give an unused conductance zero gradients, or None.
-
-        `DistributedDataParallel` takes a parameter without a gradient for an error.
-        """
-        assert self.conductance is not None
-        parameters = [each for each in self.conductance.parameters() if each.requires_grad]
-        if not (self.training and parameters and torch.is_grad_enabled()):
-            return None
-        unused = 0 * torch.stack([each.sum() for each in parameters]).sum()
-        num_edges = graph.row.numel() if isinstance(graph, Adjacency) else graph.num_edges
-        return (1 + unused).expand(num_edges)
-
     def _warn_of_missing_attr(self) -> None:
-        is_meant = self.edge_dim == 0 or self.num_relations is not None
+        is_meant = self.conductance is None or self.sees_nodes or self.num_relations is not None
         if self._has_warned or is_meant or torch.compiler.is_compiling():
             return  # a compiled graph has no place for messages
         self._has_warned = True
@@ -295,6 +269,22 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
             self.__class__.__name__,
         )
 
+    def reset_parameters(self) -> None:
+        """Set times and conductances to their start, and draw a linear map anew."""
+        for part in self.children():
+            reset(part)
+
+    @property
+    def t(self) -> Tensor:
+        """The diffusion times, > 0: 0-d, [S] scales or [S, D] scales and channels."""
+        times: Tensor = self.time()
+        return times
+
+    @property
+    def num_scales(self) -> int:
+        """The number S of results for each channel."""
+        return count_scales(self.time, self.filter)
+
     @property
     def sketchable(self) -> bool:
         """True if all channels diffuse alike, so that a projection of them may be trained on."""
@@ -303,10 +293,13 @@ class AnisotropicDiffusion(HeatLayer, MessagePassing):
     def _describe(self) -> str:
         relations = f", num_relations={self.num_relations}" if self.num_relations else ""
         return (
-            f"edge_dim={self.edge_dim}, {self._describe_times()}, "
+            f"edge_dim={self.edge_dim}, {describe_times(self.time, self.filter)}, "
             f"conductance={self.conductance_form}, normalization={self.options.normalization}"
             f"{relations}"
         )
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self._describe()})"
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:

@@ -11,8 +11,8 @@ from torch import Tensor
 from .._precision import normalize_rows
 from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
+from .conduct import conduct_between
 from .diffusion_classifier import DiffusionClassifier, balance_classes
-from .node_conductance import conduct_between
 
 
 class ClassField:
@@ -66,7 +66,7 @@ class ClassField:
         self._first = field_of(q.double())
         self._means = [self._model.isotropic_mean(self._first.heat)]
         self._middle = self._balance(self._first.heat, 0)
-        agreement = cast(Tensor, self._model.anisotropic.conduct(structure, None, self._middle))
+        agreement = cast(Tensor, self._model.anisotropic.conduct(structure, self._middle))
         self._second = field_of(self._middle, conductance=agreement)
         self._means.append(self._model.anisotropic_mean(self._second.heat))
         self.conductance = agreement.to(q.dtype)

@@ -134,6 +134,25 @@ class MLPConductance(_Form):
         return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"
 
 
+#: The conductances of edge features that a layer makes by name.
+CONDUCTANCES: dict[str, type[SigmoidConductance] | type[MLPConductance]] = {
+    "sigmoid": SigmoidConductance,
+    "mlp": MLPConductance,
+}
+
+
+def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> Module | None:
+    """Make the module that the argument of a layer names; None if every edge conducts fully."""
+    if isinstance(conductance, Module):
+        return conductance
+    if not isinstance(conductance, str) or conductance not in CONDUCTANCES:
+        names = ", ".join(map(repr, CONDUCTANCES))
+        raise ValueError(
+            f"Expected 'conductance' to be {names} or a torch.nn.Module (got {conductance!r})."
+        )
+    return CONDUCTANCES[conductance](edge_dim, rate=rate) if edge_dim else None
+
+
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     """Return edge features as [E, F] floating-point numbers; check the F of a layer, if it has one.
 

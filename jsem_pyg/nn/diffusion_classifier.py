@@ -18,7 +18,7 @@ from .._precision import affine_rows, check_type_of_layer, lengths, normalize_ro
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
 from .anisotropic_diffusion import AnisotropicDiffusion
-from .node_conductance import AgreementConductance
+from .conduct import AgreementConductance
 from .running_mean import RunningMean
 
 
@@ -228,7 +228,7 @@ class DiffusionClassifier(torch.nn.Module):
         graph = self._reader.read(edge_index, x, edge_weight)
         q = self._classify(x, graph[0])
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
-        return cast(Tensor, self.anisotropic.conduct(graph[0], None, p))
+        return cast(Tensor, self.anisotropic.conduct(graph[0], p))
 
     def _prepare(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
         """Read the graph once for both diffusions; compiled code takes it as it is."""

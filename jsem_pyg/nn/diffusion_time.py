@@ -1,4 +1,4 @@
-"""A diffusion time that is positive by construction."""
+"""Diffusion times that are positive by construction, and what layers do with them."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from .._checks import check_bool, check_positive, real_numbers
-from ..diffusion.times import refuse_jit
+from .._checks import check_bool, check_instance, check_positive, real_numbers
+from ..diffusion.filters import Filter
+from ..diffusion.times import Times, read_times, refuse_jit, shape_times
 
 
 class DiffusionTime(torch.nn.Module):
@@ -84,6 +85,36 @@ class DiffusionTime(torch.nn.Module):
 
     def __str__(self) -> str:
         return str(self.initial if self.num_channels is None else list(self.raw.shape))
+
+
+def read_layer_times(time: DiffusionTime, filter: Filter | None, x: Tensor) -> Times | Filter:
+    """Return the filter of a layer, or its times for signals like x."""
+    if filter is not None:
+        return filter
+    if torch.compiler.is_compiling():  # which has no values to check
+        return Times(shape_times(time(), x.size(-1)), 0.0)
+    return read_times(time(), x.size(-1))
+
+
+def count_scales(time: DiffusionTime, filter: Filter | None) -> int:
+    """Return the number S of results for each channel."""
+    return time.num_scales if filter is None else filter.num_filters or 1
+
+
+def join_scales(out: Tensor) -> Tensor:
+    """Bring scales side by side: [..., S, N, D] -> [..., N, S D]."""
+    return out.transpose(-3, -2).flatten(-2)
+
+
+def check_filter(filter: Filter | None) -> None:
+    """Raise a TypeError unless a layer gets a filter, or none."""
+    if filter is not None:
+        check_instance("filter", filter, Filter, "a filter of jsem_pyg.diffusion.filters")
+
+
+def describe_times(time: DiffusionTime, filter: Filter | None) -> str:
+    """Describe the times or the filter of a layer, as its `repr` does."""
+    return f"t={time}" if filter is None else f"filter={filter!r}"
 
 
 def initial_times(name: str, t: float | Sequence[float] | Tensor) -> Tensor:

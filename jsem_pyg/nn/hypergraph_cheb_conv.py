@@ -4,12 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
+from torch_geometric.nn.inits import zeros
+from torch_geometric.typing import OptTensor
 
-from .channel_map import ChannelMap
+from ..diffusion.hypergraph import hypergraph_heat
+from ..diffusion.times import check_signal
+from ..kernels.torch_func import eager
+from .channel_map import check_channels, make_map, maps_first
+from .diffusion_time import join_scales, read_layer_times
 from .hypergraph_diffusion import HypergraphDiffusion
 
 
-class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
+class HypergraphChebConv(HypergraphDiffusion):
     r"""A hypergraph convolution whose filters are heat kernels with learned times.
 
     .. math::
@@ -52,4 +58,30 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_hyperedges, t, **kwargs)
-        self._make_map(in_channels, out_channels, bias)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.lin, self.bias = make_map(in_channels, out_channels, self.num_scales, bias)
+        self.reset_parameters()
+
+    @eager
+    def forward(
+        self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor = None
+    ) -> Tensor:
+        """Diffuse the node features and map their channels; see the class for shapes."""
+        check_signal(x, may_be_sparse=True)
+        is_first = maps_first(x, self.lin, self.out_channels, self.num_scales, self.time)
+        check_channels(x, self.lin, self.in_channels, self.num_scales)
+        times = read_layer_times(self.time, self.filter, x)
+        graph = self.read(x, hyperedge_index, hyperedge_weight)
+        if is_first:
+            out = hypergraph_heat(self.lin(x), *graph, times, self.options).squeeze(-3)
+        else:
+            out = self.lin(join_scales(hypergraph_heat(x, *graph, times, self.options)))
+        return out if self.bias is None else out + self.bias
+
+    def reset_parameters(self) -> None:
+        """Draw the linear map anew, and go back to equal weights and the initial times."""
+        super().reset_parameters()
+        zeros(self.bias)
+
+    def _describe(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, {super()._describe()}"

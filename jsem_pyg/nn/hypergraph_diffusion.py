@@ -7,17 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_float, check_positive_int
+from .._checks import check_bool, check_float, check_positive_int
 from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
+from ..diffusion.times import check_signal
 from ..graph import HypergraphStructure
+from ..graph.prepare import GraphReader
 from ..kernels.torch_func import eager
 from .conductance import FLOOR
-from .heat_layer import HeatLayer
+from .diffusion_time import (
+    DiffusionTime,
+    check_filter,
+    count_scales,
+    describe_times,
+    join_scales,
+    read_layer_times,
+)
 
 
 class HyperedgeWeight(torch.nn.Module):
@@ -41,7 +51,7 @@ class HyperedgeWeight(torch.nn.Module):
         return FLOOR + softplus(self.raw)
 
 
-class HypergraphDiffusion(HeatLayer):
+class HypergraphDiffusion(torch.nn.Module):
     r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
 
     .. math::
@@ -98,22 +108,30 @@ class HypergraphDiffusion(HeatLayer):
         filter: Filter | None = None,
     ) -> None:
         super().__init__()
-        options = HeatOptions(degree, tol, normalization, backend, domain="hypergraph")
+        check_bool("learn_t", learn_t)
+        check_filter(filter)
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
-        self._make_heat(t, learn_t, options, filter=filter)
+        self.time = DiffusionTime(t, learn_t and filter is None)
+        self.filter = filter
+        self.options = HeatOptions(degree, tol, normalization, backend, domain="hypergraph")
+        self._reader = GraphReader()
 
     @eager
     def forward(
         self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor = None
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
-        self.check_features(x)
-        times = self.times(x)
+        check_signal(x)
+        times = read_layer_times(self.time, self.filter, x)
+        structure, weight = self.read(x, hyperedge_index, hyperedge_weight)
+        return join_scales(hypergraph_heat(x, structure, weight, times, self.options))
+
+    def read(
+        self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor
+    ) -> tuple[HypergraphStructure, OptTensor]:
+        """Read the hypergraph of a signal, and the weights [E] that are given and learned."""
         structure = self._read(x, hyperedge_index, hyperedge_weight)
-        weight = self._multiply_weights(x, structure, hyperedge_weight)
-        return self.transform(
-            x, lambda x: hypergraph_heat(x, structure, weight, times, self.options)
-        )
+        return structure, self._multiply_weights(x, structure, hyperedge_weight)
 
     def _read(
         self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor
@@ -159,8 +177,26 @@ class HypergraphDiffusion(HeatLayer):
             learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
             return learned if weight is None else weight * learned
 
+    def reset_parameters(self) -> None:
+        """Set times and weights to their start, and draw a linear map anew."""
+        for part in self.children():
+            reset(part)
+
+    @property
+    def t(self) -> Tensor:
+        """The diffusion times, > 0: 0-d, [S] scales or [S, D] scales and channels."""
+        times: Tensor = self.time()
+        return times
+
+    @property
+    def num_scales(self) -> int:
+        """The number S of results for each channel."""
+        return count_scales(self.time, self.filter)
+
     def _describe(self) -> str:
-        parts = [super()._describe()]
-        if self.weight is not None:
-            parts.insert(0, f"num_hyperedges={self.weight.raw.numel()}")
-        return ", ".join(parts)
+        learned = "" if self.weight is None else f"num_hyperedges={self.weight.raw.numel()}, "
+        times = describe_times(self.time, self.filter)
+        return f"{learned}{times}, normalization={self.options.normalization}"
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self._describe()})"

@@ -3,19 +3,30 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
+from .._checks import check_bool
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
-from ..diffusion.times import read_times
+from ..diffusion.times import check_signal
+from ..graph.prepare import GraphReader
 from ..kernels.torch_func import eager
-from .diffusion_time import DiffusionTime, initial_times
-from .heat_layer import HeatLayer
+from .diffusion_time import (
+    DiffusionTime,
+    check_filter,
+    count_scales,
+    describe_times,
+    initial_times,
+    join_scales,
+    read_layer_times,
+)
 
 
-class SimplicialDiffusion(HeatLayer):
+class SimplicialDiffusion(torch.nn.Module):
     r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
 
     .. math::
@@ -77,8 +88,12 @@ class SimplicialDiffusion(HeatLayer):
         filter: Filter | None = None,
     ) -> None:
         super().__init__()
-        options = HeatOptions(degree, tol, None, backend, domain="complex")
-        self._make_heat(t, learn_t, options, filter=filter)
+        check_bool("learn_t", learn_t)
+        check_filter(filter)
+        self.time = DiffusionTime(t, learn_t and filter is None)
+        self.filter = filter
+        self.options = HeatOptions(degree, tol, None, backend, domain="complex")
+        self._reader = GraphReader()
         up = t if t_up is None else initial_times("t_up", t_up)
         self.time_up = DiffusionTime(up, learn_t and filter is None)
         if self.time_up.raw.shape != self.time.raw.shape:
@@ -86,6 +101,17 @@ class SimplicialDiffusion(HeatLayer):
                 f"Expected 't_up' to have the shape of 't', {list(self.time.raw.shape)} "
                 f"(got {list(self.time_up.raw.shape)})."
             )
+
+    @property
+    def t(self) -> Tensor:
+        """The times > 0 by which gradients decay: 0-d, [S] scales or [S, D] with channels."""
+        times: Tensor = self.time()
+        return times
+
+    @property
+    def num_scales(self) -> int:
+        """The number S of results for each channel."""
+        return count_scales(self.time, self.filter)
 
     @property
     def t_up(self) -> Tensor:
@@ -103,14 +129,19 @@ class SimplicialDiffusion(HeatLayer):
         triangle_weight: OptTensor = None,
     ) -> Tensor:
         """Diffuse the flows; see the class for shapes."""
-        self.check_features(x)
-        times = self.times(x)
-        up = read_times(self.t_up, x.size(-1)) if self.filter is None else self.filter
+        check_signal(x)
+        times = read_layer_times(self.time, self.filter, x)
+        up = read_layer_times(self.time_up, self.filter, x)
         weighted = read_complex(
             self._reader, edge_index, x, triangles, edge_weight, triangle_weight
         )
-        return self.transform(x, lambda x: simplicial_heat(x, weighted, times, up, self.options))
+        return join_scales(simplicial_heat(x, weighted, times, up, self.options))
 
-    def _describe(self) -> str:
-        times = self._describe_times()
-        return times if self.filter is not None else f"{times}, t_up={self.time_up}"
+    def reset_parameters(self) -> None:
+        """Set the times to their start."""
+        for part in self.children():
+            reset(part)
+
+    def __repr__(self) -> str:
+        up = "" if self.filter is not None else f", t_up={self.time_up}"
+        return f"{self.__class__.__name__}({describe_times(self.time, self.filter)}{up})"

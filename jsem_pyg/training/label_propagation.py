@@ -33,8 +33,7 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.read_data import read_data
 from ..graph.relations import merge_reverse, read_hetero_data
-from ..nn.conductance import as_columns
-from ..nn.node_conductance import make_conductance
+from ..nn.conductance import as_columns, make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations
 from .label_spread import Chosen, Way, choose_way, walks_along
 from .seeds import Purpose, derive_generator, seeded_rng

@@ -19,7 +19,7 @@ from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.memory import Prepared
 from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
-from jsem_pyg.nn.heat_layer import HeatLayer
+from jsem_pyg.nn.diffusion_time import DiffusionTime, join_scales
 from jsem_pyg.operators import HeatOperator, Scaling
 from jsem_pyg.operators.factored import FACTORED, FactoredOperator
 
@@ -81,15 +81,16 @@ def citation_diffusion(x, edge_index, weight=None, t=1.0, *, tol=1e-6, backend="
     return squeeze_scales(diffuse(x, times=times), t)
 
 
-class CitationDiffusion(HeatLayer):
+class CitationDiffusion(torch.nn.Module):
     def __init__(self, t=1.0, learn_t=True):
         super().__init__()
-        self._make_heat(t, learn_t, HeatOptions(normalization=None, domain="citations"))
+        self.time, self.reader = DiffusionTime(t, learn_t), GraphReader()
+        self.options = HeatOptions(normalization=None, domain="citations")
 
     def forward(self, x, edge_index, weight=None):
-        self.check_features(x)
-        times, diffuse = prepare(self._reader, self.options, self.t, x, edge_index, weight)
-        return self.transform(x, partial(diffuse, times=times))
+        check_signal(x)
+        times, diffuse = prepare(self.reader, self.options, self.time(), x, edge_index, weight)
+        return join_scales(diffuse(x, times=times))
 
 
 EDGES = torch.tensor([[0, 0, 0, 1, 1, 4], [1, 2, 3, 2, 5, 3]])
@@ -126,10 +127,9 @@ def test_it_obeys_the_laws_and_is_prepared_once():
     assert_heat_laws(lambda x, t: citation_diffusion(x, EDGES, t=t), x)
     layer = CitationDiffusion()
     for _ in range(2):
-        made.append(layer._reader.recall((EDGES,), lambda: Citations(EDGES, 7), 7))
+        made.append(layer.reader.recall((EDGES,), lambda: Citations(EDGES, 7), 7))
     assert made[0] is made[1]
     with pytest.raises(ValueError, match="'weight' to be non-negative"):
         layer(x, EDGES, -torch.ones(7))
     with pytest.raises(TypeError, match="'weight' to be a torch.Tensor"):
         layer(x, EDGES, "heavy")
-    assert str(layer) == "CitationDiffusion(t=1.0, normalization=None)"

@@ -1,6 +1,7 @@
-"""Conductances of both ends of an edge, and of modules of the user's own."""
+"""How well the edges of a graph conduct, by edge features, by both ends, by any module."""
 
 import inspect
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from .._checks import (
     check_float,
     numbers_of,
 )
-from .._precision import normalize_rows
+from .._precision import compute_dtype, full_precision, normalize_rows
 from ..graph.adjacency import Adjacency
 from ..graph.rows import GraphRows
 from ..kernels.edge_dot import edge_dot
@@ -50,19 +51,6 @@ class AgreementConductance(Module):
         return _LEAST_AGREEMENT + (1 - _LEAST_AGREEMENT) * edge_dot(sharp, sharp, *edge_index)
 
 
-def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> Module | None:
-    """Make the module that the argument of a layer names; None if every edge conducts fully."""
-    if isinstance(conductance, Module):
-        return conductance
-    if not isinstance(conductance, str) or conductance not in ("sigmoid", "mlp"):
-        raise ValueError(
-            f"Expected 'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Module "
-            f"(got {conductance!r})."
-        )
-    form = SigmoidConductance if conductance == "sigmoid" else MLPConductance
-    return form(edge_dim, rate=rate) if edge_dim else None
-
-
 def sees_nodes(conductance: Module | None) -> bool:
     """Return True if a conductance depends on the nodes: it takes (edge_attr, x_i, x_j)."""
     if conductance is None or isinstance(conductance, AgreementConductance):
@@ -79,25 +67,40 @@ def sees_nodes(conductance: Module | None) -> bool:
     return len(required) == 3
 
 
-def conduct_by_edges(conductance: Module, edge_attr: Tensor | None) -> Tensor:
-    """Compute the conductance [E] of edges by a module of their features, and check it."""
-    return _checked(conductance(edge_attr), None if edge_attr is None else len(edge_attr))
+def conduct(
+    graph: Graph, x: Tensor, edge_attr: Tensor | None, conductance: Module | None, by_ends: bool
+) -> Tensor | None:
+    """Compute the conductance [E] of the edges of a graph; None if all conduct alike.
 
-
-def conduct_by_nodes(
-    conductance: Module, edge_attr: Tensor | None, x: Tensor, graph: Graph
-) -> Tensor:
-    """Compute the conductance [E] of a graph's edges by a module that sees nodes x [N, D]."""
-    if x.dim() > 2:
-        raise ValueError(
-            "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
-            f"would differ from batch to batch (got {list(x.shape)})."
-        )
-    if isinstance(graph, Adjacency):
-        target, source = graph.ends()
-    else:
-        x, (target, source) = graph.spread(x), graph.edges
-    return conduct_between(conductance, edge_attr, x, torch.stack([source, target]))
+    Args:
+        graph: the graph, whose rows may be those of one process among others.
+        x: [N, D] features of the nodes; [..., N, D] for a conductance that does not see them.
+        edge_attr: [E, F], in the order of the columns of `edge_index`; or None.
+        conductance: the module, or None.
+        by_ends: whether it takes (edge_attr, x_i, x_j), see :func:`sees_nodes`.
+    """
+    if conductance is None:
+        return None
+    if edge_attr is None and not by_ends:
+        return _unused(conductance, graph)
+    is_autocast = torch.is_autocast_enabled(x.device.type)
+    with full_precision(x.device):
+        if isinstance(conductance, (SigmoidConductance, MLPConductance)):
+            return cast(Tensor, conductance(edge_attr))
+        if not by_ends:
+            return _checked(conductance(edge_attr), None if edge_attr is None else len(edge_attr))
+        if x.dim() > 2:
+            raise ValueError(
+                "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
+                f"would differ from batch to batch (got {list(x.shape)})."
+            )
+        if is_autocast:  # x may come from another layer in a lower type
+            x = x.to(compute_dtype(x))
+        if isinstance(graph, Adjacency):
+            target, source = graph.ends()
+        else:
+            x, (target, source) = graph.spread(x), graph.edges
+        return conduct_between(conductance, edge_attr, x, torch.stack([source, target]))
 
 
 def conduct_between(
@@ -110,6 +113,19 @@ def conduct_between(
         source, target = edge_index
         out = conductance(edge_attr, x[target], x[source])
     return _checked(out, edge_index.size(1))
+
+
+def _unused(conductance: Module, graph: Graph) -> Tensor | None:
+    """Return ones [E] that give an unused conductance zero gradients, or None.
+
+    `DistributedDataParallel` takes a parameter without a gradient for an error.
+    """
+    parameters = [each for each in conductance.parameters() if each.requires_grad]
+    if not (conductance.training and parameters and torch.is_grad_enabled()):
+        return None
+    unused = 0 * torch.stack([each.sum() for each in parameters]).sum()
+    num_edges = graph.row.numel() if isinstance(graph, Adjacency) else graph.num_edges
+    return (1 + unused).expand(num_edges)
 
 
 def _checked(out: Tensor, num_edges: int | None) -> Tensor:
