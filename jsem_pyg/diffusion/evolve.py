@@ -45,7 +45,7 @@ def series_coefficients(
     operator: HeatOperator, function: SpectralFunction, options: HeatOptions, given: torch.dtype
 ) -> Tensor:
     """Compute the coefficients [K + 1, S, 1 or D] of a series for signals of the type `given`."""
-    rate = operator.scaling.rate
+    rate = operator.rate
     dtype = operator.dtype or torch.promote_types(given, torch.float32)
     coefficients = function.coefficients(operator, dtype, options)
     reach = min(function.reach(rate), LONGEST)
@@ -72,7 +72,7 @@ def sum_series(
     if len(coefficients) == 1 and not isinstance(operator.matrix, SeriesOperator):
         # Autograd needs a product to see what S is made of, even if the derivative is zero.
         coefficients = F.pad(coefficients, (0, 0) * 2 + (0, 1))
-    row_scale, isolated = operator.scaling.row_scale, operator.scaling.isolated
+    row_scale, isolated = operator.row_scale, operator.isolated
     columns = x.to(coefficients.dtype)
     if row_scale is not None:
         columns = row_scale.unsqueeze(-1) * columns

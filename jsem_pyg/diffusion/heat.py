@@ -45,7 +45,7 @@ def heat_entries(
         entries = laplacian_entries(
             structure, edge_weight, options.normalization, conductance, options.self_loop, node_mass
         )
-    reach = function.reach(entries.scaling.rate)
+    reach = function.reach(entries.rate)
     return entries.to(choose_dtype(given, structure.row.device, reach, options.tol))
 
 

@@ -97,7 +97,7 @@ def heat_field(
     options = HeatOptions(tol=tol, normalization=normalization)
     times = read_times(t, x.size(-1))
     operator = heat_operator(structure, edge_weight, x.dtype, times, options, conductance)
-    degree = heat_degree(t, MARGIN * tol / operator.scaling.condition)
+    degree = heat_degree(t, MARGIN * tol / operator.condition)
     parts = FromFunction(lambda at: torch.exp(-t * at)), FromFunction(partial(_incoming, t=t))
     heat, incoming = evolve(x, operator, FilterBank(*parts), replace(options, degree=degree))
     weight = edge_weight if conductance is None else edge_weight * conductance

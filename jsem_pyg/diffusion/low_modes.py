@@ -180,7 +180,7 @@ class _Rest:
 
 def _diagonalize(operator: HeatOperator, rest: _Rest, identity: Tensor) -> tuple[Tensor, Tensor]:
     """Find all eigenpairs but the ones of eigenvalue zero that `rest` knows."""
-    above = 4 * operator.scaling.rate  # where those go
+    above = 4 * operator.rate  # where those go
     table = operator.apply_laplacian(identity) + above * (identity - rest(identity))
     value, mode = torch.linalg.eigh((table + table.T) / 2)
     return value[: -rest.count], mode[:, : -rest.count]
@@ -202,7 +202,7 @@ def _iterate(
         value, block, residual = _ritz(rest(block), operator)
         worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())
         allowed = tol * float(value[wanted - 1])
-        if worst <= max(allowed, 1e-13 * operator.scaling.rate):
+        if worst <= max(allowed, 1e-13 * operator.rate):
             return value, block
         block = _damp(value, block, residual, narrow)
     _log.warning(
@@ -223,7 +223,7 @@ def _damp(value: Tensor, block: Tensor, residual: Tensor, operator: HeatOperator
     With q(z) = (p(z) - p(lambda)) / (z - lambda), it is p(lambda) v + q(L) (L v - lambda v). Only
     the residuals are filtered, so that float32 is precise enough.
     """
-    rate = operator.scaling.rate
+    rate = operator.rate
     cutoff = min(max(float(value[-1]), 1e-12 * rate), 1.8 * rate)
     width = rate - cutoff / 2
     growth = math.acosh(1 + cutoff / width)

@@ -180,7 +180,7 @@ def _backward_op(
         operator = heat_operator(structure, weight, signal.dtype, times, options, conducted)
         matrix = operator.matrix
         # Rows that are scaled back need the result of the series for their own derivative.
-        is_scaled = operator.scaling.row_scale is not None
+        is_scaled = operator.row_scale is not None
         is_kept = kept.numel() and kept.dtype == operator.dtype and not is_scaled
         if is_kept and isinstance(matrix, SeriesOperator):
             operator = replace(operator, matrix=_Once(matrix, kept))

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from .._checks import check_float, list_of, real_numbers
 from ..operators import HeatOperator
-from ..operators.heat_operator import Scaling
 from .heat_coefficients import LONGEST, coefficients_at, heat_degree, truncation_bound
 from .options import HeatOptions
 
@@ -36,9 +35,8 @@ class Times(NamedTuple):
         self, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
     ) -> Tensor:
         """Compute the coefficients [K + 1, S, 1 or D] of the series."""
-        rate = operator.scaling.rate
-        degree = series_degree(self.longest, operator.scaling, dtype, options)
-        return coefficients_at(self.value * rate, degree, self.reach(rate))
+        degree = series_degree(self.longest, operator, dtype, options)
+        return coefficients_at(self.value * operator.rate, degree, self.reach(operator.rate))
 
     def at_zero(self) -> Tensor:
         """Return ones [S]: isolated nodes keep their features."""
@@ -46,14 +44,14 @@ class Times(NamedTuple):
 
 
 def series_degree(
-    longest: float, scaling: Scaling, dtype: torch.dtype, options: HeatOptions
+    longest: float, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
 ) -> int:
     """Return the degree of a series for times, as given or as the tolerance needs."""
-    longest *= scaling.rate
-    check_reach(longest, scaling.rate)
+    longest *= operator.rate
+    check_reach(longest, operator.rate)
     degree = options.degree
     if degree is None:
-        return degree_of(longest, options.tol, dtype, scaling.condition)
+        return degree_of(longest, options.tol, dtype, operator.condition)
     if (error := truncation_bound(min(longest, LONGEST), degree)) > 1e-2:
         _log.warning(
             "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the "

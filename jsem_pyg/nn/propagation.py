@@ -62,4 +62,4 @@ def through_propagate(
     share = math.prod(given[1:], start=given[0]) if given else None
     norm = structure.share_among_edges(entries.off_diagonal, share)
     matrix = PropagatedOperator(layer, edge_index, norm, entries.diagonal, structure.num_nodes)
-    return HeatOperator(matrix, entries.scaling, norm.dtype)
+    return HeatOperator(matrix, *entries[2:], norm.dtype)

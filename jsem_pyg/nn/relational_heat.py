@@ -90,5 +90,5 @@ class RelationalGraph(Prepared):
         operator = self.operators[number]
         heat = evolve(x, operator, times, self.options).squeeze(0)
         if from_neighbors:
-            heat = heat - operator.apply_laplacian(heat) / operator.scaling.rate
+            heat = heat - operator.apply_laplacian(heat) / operator.rate
         return heat

@@ -7,7 +7,7 @@ edges. An :class:`Operator` of your own needs no more than a method that applies
 """
 
 from ..kernels.chebyshev import AdjointOperator, Operator
-from .heat_operator import HeatOperator, Scaling
+from .heat_operator import HeatOperator
 from .hodge import hodge_operator
 from .hypergraph import hypergraph_operator
 from .laplacian import laplacian_operator
@@ -16,7 +16,6 @@ __all__ = [
     "AdjointOperator",
     "HeatOperator",
     "Operator",
-    "Scaling",
     "hodge_operator",
     "hypergraph_operator",
     "laplacian_operator",

@@ -1,10 +1,10 @@
-r"""An operator S and the scaling between S and the Laplacian: the input of a diffusion.
+r"""An operator S and what leads from it to the Laplacian: the input of a diffusion.
 
 .. math::
     e^{-t \mathbf{L}} = \mathbf{P}^{-1} e^{-t r (\mathbf{I} - \mathbf{S})} \mathbf{P}
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,24 +13,17 @@ from ..kernels.chebyshev import Operator
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """The rate and the diagonal that turn S into the Laplacian; by default L = I - S."""
-
-    rate: float = 1.0  #: r, half a bound of the spectrum of L
-    row_scale: Tensor | None = None  #: [N] the diagonal of P, at most one; None: the identity
-    isolated: Tensor | None = None  #: [N] bool, nodes that keep their features; None: no node does
-    condition: float = 1.0  #: the condition number of P: how much it can magnify an error
-
-
-@dataclass(frozen=True)
 class HeatOperator:
-    """An operator S with the scaling that makes it a Laplacian: what a diffusion needs.
+    """An operator S with the rate and the diagonal that turn it into a Laplacian; L = I - S.
 
     Of an operator of your own, :func:`~jsem_pyg.diffusion.diffuse` makes one by itself.
     """
 
     matrix: Operator  #: S, symmetric, with its spectrum in [-1, 1]
-    scaling: Scaling = field(default_factory=Scaling)  #: how the Laplacian is made of it
+    rate: float = 1.0  #: r, half a bound of the spectrum of L
+    row_scale: Tensor | None = None  #: [N] the diagonal of P, at most one; None: the identity
+    isolated: Tensor | None = None  #: [N] bool, nodes that keep their features; None: no node does
+    condition: float = 1.0  #: the condition number of P: how much it can magnify an error
     dtype: torch.dtype | None = None  #: what signals are computed in; None: their own type
 
     @property
@@ -40,11 +33,8 @@ class HeatOperator:
 
     def apply_laplacian(self, x: Tensor) -> Tensor:
         """Return L x for x [N, M]: for laws, spectra and tests; differentiable."""
-        scaling = self.scaling
-        scale = None if scaling.row_scale is None else scaling.row_scale.unsqueeze(-1)
+        scale = None if self.row_scale is None else self.row_scale.unsqueeze(-1)
         scaled = x if scale is None else scale * x
-        out = scaling.rate * (scaled - self.matrix.apply(scaled))
+        out = self.rate * (scaled - self.matrix.apply(scaled))
         out = out if scale is None else out / scale
-        if scaling.isolated is not None:
-            out = out.masked_fill(scaling.isolated.unsqueeze(-1), 0.0)
-        return out
+        return out if self.isolated is None else out.masked_fill(self.isolated.unsqueeze(-1), 0.0)

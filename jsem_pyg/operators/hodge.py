@@ -25,7 +25,7 @@ from .._checks import check_choice, check_instance, check_vector, numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
 from .factored import FACTORED, FactoredOperator
-from .heat_operator import HeatOperator, Scaling
+from .heat_operator import HeatOperator
 
 
 def hodge_operator(
@@ -74,7 +74,7 @@ def hodge_operator(
     dtype = root.dtype if dtype is None else dtype
     factors = root.to(dtype), (share / rate).to(dtype)
     matrix = FactoredOperator((b, b_t), *factors, 1, -1, backend)
-    return HeatOperator(matrix, Scaling(rate), dtype)
+    return HeatOperator(matrix, rate, dtype=dtype)
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from .._checks import check_choice, check_instance, numbers_of
 from ..graph import HypergraphStructure
 from ..kernels.chebyshev import Operator
 from .factored import FactoredOperator
-from .heat_operator import HeatOperator, Scaling
+from .heat_operator import HeatOperator
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
 
@@ -69,13 +69,12 @@ def hypergraph_operator(
     if normalization == "rw" and structure.num_nodes:
         low, high = float(numbers_of(root).min()), float(numbers_of(root).max())
         row_scale, condition = (root / high).to(dtype), high / low
-    scaling = Scaling(0.5, row_scale, isolated, condition)
     matrix: Operator
     if dense:
         matrix = _DenseOperator(structure, inverse_root, share)
     else:
         matrix = FactoredOperator(structure.incidence, inverse_root, share, -1, 2, backend)
-    return HeatOperator(matrix, scaling, dtype)
+    return HeatOperator(matrix, 0.5, row_scale, isolated, condition, dtype)
 
 
 class _DenseOperator(Operator):

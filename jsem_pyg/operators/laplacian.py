@@ -8,7 +8,6 @@ The rate r is one for the normalised Laplacians, and half a bound of the spectru
 
 import functools
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -24,33 +23,35 @@ from .._checks import (
     numbers_of,
 )
 from ..graph.rows import GraphRows
-from .heat_operator import HeatOperator, Scaling
+from .heat_operator import HeatOperator
 
 NORMALIZATIONS = ("sym", "rw", None)
 _STEEPEST = 1e6  # roots of degrees that are further apart magnify the rounding of float32
 
 
 class Entries(NamedTuple):
-    """The entries of S, before a kernel is chosen for it."""
+    """The entries of S, before a kernel is chosen for it; the rest as in `HeatOperator`."""
 
     off_diagonal: Tensor  # [nnz] in the slots of the structure
     diagonal: Tensor | None  # [N], if S has one
-    scaling: Scaling  # what else the Laplacian is made of
+    rate: float = 1.0
+    row_scale: Tensor | None = None
+    isolated: Tensor | None = None
+    condition: float = 1.0
 
     def to(self, dtype: torch.dtype) -> "Entries":
         """Return the same entries in another type, or in float64 if the scaling needs it."""
-        if self.scaling.condition > _STEEPEST and self.off_diagonal.device.type != "mps":
+        if self.condition > _STEEPEST and self.off_diagonal.device.type != "mps":
             dtype = torch.float64
         diagonal = None if self.diagonal is None else self.diagonal.to(dtype)
-        row_scale = self.scaling.row_scale
-        row_scale = None if row_scale is None else row_scale.to(dtype)
-        scaling = replace(self.scaling, row_scale=row_scale)
-        return Entries(self.off_diagonal.to(dtype), diagonal, scaling)
+        row_scale = None if self.row_scale is None else self.row_scale.to(dtype)
+        off_diagonal = self.off_diagonal.to(dtype)
+        return self._replace(off_diagonal=off_diagonal, diagonal=diagonal, row_scale=row_scale)
 
     def operator(self, structure: GraphRows, backend: str) -> HeatOperator:
         """Hand the entries to a kernel."""
         matrix = structure.make_matrix(self.off_diagonal, self.diagonal, backend)
-        return HeatOperator(matrix, self.scaling, self.off_diagonal.dtype)
+        return HeatOperator(matrix, *self[2:], self.off_diagonal.dtype)
 
 
 def laplacian_operator(
@@ -131,7 +132,7 @@ def _normalized(
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
     alone = isolated if has_isolated and self_loop == 0 else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
-    return Entries(off_diagonal, diagonal, Scaling(1.0, row_scale, alone, condition))
+    return Entries(off_diagonal, diagonal, 1.0, row_scale, alone, condition)
 
 
 def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> Entries:
@@ -146,8 +147,7 @@ def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) ->
         root = mass.to(weight.dtype).sqrt()
         off_diagonal, share = _between(structure, off_diagonal, 1 / root), share / root / root
         row_scale, condition = _row_scale(structure, root)
-    scaling = Scaling(rate, row_scale, None, condition)
-    return Entries(off_diagonal, 1 - share, scaling)
+    return Entries(off_diagonal, 1 - share, rate, row_scale, None, condition)
 
 
 @torch.no_grad()

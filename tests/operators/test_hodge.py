@@ -48,7 +48,7 @@ def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, weighted):
     assert spectrum.max() < 1 + 1e-12
     largest = torch.linalg.eigvalsh(laplacian).max()
     if largest > 1e-9:
-        assert 2 * operator.scaling.rate < 3 * largest
+        assert 2 * operator.rate < 3 * largest
 
 
 @pytest.mark.parametrize("name", IDS)

@@ -21,12 +21,12 @@ def dense_s(operator):
 
 def laplacian_of(operator):
     """P^(-1) diag(rate) (I - S) P, with zero rows for isolated nodes."""
-    s, scaling = dense_s(operator), operator.scaling
-    dense = scaling.rate * (torch.eye(len(s), dtype=s.dtype) - s)
-    if scaling.row_scale is not None:
-        dense = dense * scaling.row_scale / scaling.row_scale.unsqueeze(1)
-    if scaling.isolated is not None:
-        dense[scaling.isolated] = 0
+    s = dense_s(operator)
+    dense = operator.rate * (torch.eye(len(s), dtype=s.dtype) - s)
+    if operator.row_scale is not None:
+        dense = dense * operator.row_scale / operator.row_scale.unsqueeze(1)
+    if operator.isolated is not None:
+        dense[operator.isolated] = 0
     return dense
 
 

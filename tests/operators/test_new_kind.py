@@ -20,7 +20,7 @@ from jsem_pyg.graph.memory import Prepared
 from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
 from jsem_pyg.nn.diffusion_time import DiffusionTime, join_scales
-from jsem_pyg.operators import HeatOperator, Scaling
+from jsem_pyg.operators import HeatOperator
 from jsem_pyg.operators.factored import FACTORED, FactoredOperator
 
 DOMAINS["citations"] = (None,), FACTORED
@@ -58,7 +58,7 @@ def citation_operator(structure, backend, weight, dtype):
     root, share = torch.where(isolated, 1, degree).rsqrt(), weight / structure.cited.clamp(min=1)
     factors = root.to(dtype), share.to(dtype)
     matrix = FactoredOperator(structure.incidence, *factors, -1, 2, backend)
-    return HeatOperator(matrix, Scaling(0.5, isolated=isolated), dtype)
+    return HeatOperator(matrix, 0.5, isolated=isolated, dtype=dtype)
 
 
 def prepare(reader, options, t, x, edge_index, weight=None):

@@ -96,11 +96,10 @@ class Filter(torch.nn.Module):
         self, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
     ) -> Tensor:
         """Compute the coefficients [K + 1, S, 1] of the series, in float64, on the CPU."""
-        scaling = operator.scaling
-        bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
+        bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / operator.condition
         if self._learned:
             bound = bound / 10  # derivatives in parameters converge later than the function
-        found = self._series(scaling.rate, options.degree, bound)
+        found = self._series(operator.rate, options.degree, bound)
         return _lengthen(found, operator.matrix._agree_on_terms(len(found))).unsqueeze(-1)
 
     def at_zero(self) -> Tensor:
