@@ -10,11 +10,11 @@ from .._precision import compute_dtype
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
 from ..kernels.torch_func import eager, is_transformed
-from .evolve import evolve
+from ..operators import HeatOperator
 from .heat import heat_operator
 from .options import HeatOptions
 from .registered_op import CompiledGraph, evolve_either
-from .times import Times, check_signal, read_times, shape_times, squeeze_scales
+from .times import Times, check_signal, read_times, squeeze_scales
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
@@ -90,33 +90,31 @@ def heat_diffusion(
     """
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend)
+    times = read_times(t, x.size(-1))
     if torch.compiler.is_compiling() and not is_transformed():
         if node_mass is not None:
             raise NotImplementedError(
                 "Expected no 'node_mass' under torch.compile and torch.export. To fix this, call "
                 "heat_diffusion without them."
             )
-        adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        times = Times(shape_times(t, x.size(-1)), 0.0)
-        out = evolve_either(x, CompiledGraph(adjacency, weight), times, options)
-        return squeeze_scales(out, t)
-    return squeeze_scales(_diffuse(x, edge_index, edge_weight, t, options, node_mass), t)
+        operator: Any = CompiledGraph(*read_edges(edge_index, edge_weight, x.size(-2)))
+    else:
+        operator = _operator(x, edge_index, edge_weight, times, options, node_mass)
+    return squeeze_scales(evolve_either(x, operator, times, options), t)
 
 
 @eager
-def _diffuse(
+def _operator(
     x: Tensor,
     edge_index: Any,
     edge_weight: Tensor | None,
-    t: float | Tensor,
+    times: Times,
     options: HeatOptions,
     node_mass: Tensor | None,
-) -> Tensor:
-    """Diffuse without the registered op, which knows no transforms of `torch.func`."""
+) -> HeatOperator:
+    """Read the graph, and make its operator."""
     structure, weight = _READER.read(edge_index, x, edge_weight)
-    times = read_times(t, x.size(-1))
-    operator = heat_operator(structure, weight, x.dtype, times, options, node_mass=node_mass)
-    return evolve(x, operator, times, options)
+    return heat_operator(structure, weight, x.dtype, times, options, node_mass=node_mass)
 
 
 def heat_kernel_columns(

@@ -62,7 +62,7 @@ def evolve_either(
     is_learning = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad for each in inputs
     )
-    out, _ = heat_diffusion_op(
+    out, _ = torch.ops.jsem_pyg.heat_diffusion(
         *inputs, edge_attr, adjacency.row, adjacency.col,
         options.degree, options.tol, options.normalization, options.backend, options.self_loop,
         is_learning and options.normalization != "rw",
@@ -86,8 +86,24 @@ class _Once(Operator):
         return out
 
 
-@torch.library.custom_op("jsem_pyg::heat_diffusion", mutates_args=())
-def heat_diffusion_op(
+_DEFINED = (
+    "Tensor x, Tensor t, Tensor? edge_weight, Tensor? conductance, Tensor? {fourth}, "
+    "Tensor row, Tensor col, SymInt? degree, float tol, str? normalization, str backend, "
+    "float self_loop"
+)
+# By the lower interface: the body of a `custom_op` runs below autograd, and one of these needs it.
+torch.library.define(
+    "jsem_pyg::heat_diffusion",
+    f"({_DEFINED.format(fourth='edge_attr')}, bool keep) -> (Tensor, Tensor)",
+)
+torch.library.define(
+    "jsem_pyg::heat_diffusion_backward",
+    f"(Tensor grad, bool[] needs, {_DEFINED.format(fourth='kept')}) -> Tensor[]",
+)
+
+
+@torch.library.impl("jsem_pyg::heat_diffusion", "CompositeExplicitAutograd")
+def _forward_op(
     x: Tensor,
     t: Tensor,
     edge_weight: Tensor | None,
@@ -95,12 +111,7 @@ def heat_diffusion_op(
     edge_attr: Tensor | None,
     row: Tensor,
     col: Tensor,
-    degree: int | None,
-    tol: float,
-    normalization: str | None,
-    backend: str,
-    self_loop: float,
-    keep: bool,
+    *rest: Any,
 ) -> tuple[Tensor, Tensor]:
     """Diffuse a signal; return also what the derivative needs: no entries unless `keep`."""
     if forward_ad._current_level >= 0:
@@ -109,9 +120,9 @@ def heat_diffusion_op(
             "Expected no forward mode in compiled code and exported programs (got a 'jvp', "
             "'jacfwd' or dual number). To fix this, call the layer or function itself."
         )
+    *settings, keep = rest
+    options, times = HeatOptions(*settings), read_times(t, x.size(-1))
     structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
-    options = HeatOptions(degree, tol, normalization, backend, self_loop)
-    times = read_times(t, x.size(-1))
     operator = heat_operator(structure, weight, x.dtype, times, options, conductance)
     matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
     if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
@@ -127,7 +138,7 @@ def heat_diffusion_op(
     return out.contiguous(), keeping.kept
 
 
-@heat_diffusion_op.register_fake
+@torch.library.register_fake("jsem_pyg::heat_diffusion")
 def _(x: Tensor, t: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     *batch, num_nodes, channels = x.shape
     *_, backend, _, keep = rest
@@ -138,16 +149,6 @@ def _(x: Tensor, t: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
             shape = kind.kept_shape(num_nodes, math.prod(batch) * channels, dtype)
     out = x.new_empty(*batch, t.size(0), num_nodes, channels)
     return out, x.new_empty(shape, dtype=dtype)
-
-
-# Registered by the lower interface, since the body of a `custom_op` runs below autograd, and this
-# one needs it.
-torch.library.define(
-    "jsem_pyg::heat_diffusion_backward",
-    "(Tensor grad, bool[] needs, Tensor x, Tensor t, Tensor? edge_weight, Tensor? conductance, "
-    "Tensor kept, Tensor row, Tensor col, SymInt? degree, float tol, str? normalization, "
-    "str backend, float self_loop) -> Tensor[]",
-)
 
 
 @torch.library.impl("jsem_pyg::heat_diffusion_backward", "CompositeExplicitAutograd")
@@ -161,11 +162,7 @@ def _backward_op(
     kept: Tensor,
     row: Tensor,
     col: Tensor,
-    degree: int | None,
-    tol: float,
-    normalization: str | None,
-    backend: str,
-    self_loop: float,
+    *settings: Any,
 ) -> list[Tensor]:
     """Compute the gradients of x, t, edge_weight and conductance that are needed."""
     structure, _ = _reader.read(_adjacency(row, col), x)
@@ -174,7 +171,7 @@ def _backward_op(
         for each, need in zip((x, t, edge_weight, conductance), needs, strict=True)
     ]
     signal, times, weight, conducted = leaves
-    options = HeatOptions(degree, tol, normalization, backend, self_loop)
+    options = HeatOptions(*settings)
     with torch.enable_grad():
         times = read_times(times, signal.size(-1))
         operator = heat_operator(structure, weight, signal.dtype, times, options, conducted)
@@ -217,7 +214,7 @@ def _differentiate(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     return (*(next(gradients) if need else None for need in needs), *[None] * 9)
 
 
-heat_diffusion_op.register_autograd(_differentiate, setup_context=_remember)
+torch.library.register_autograd("jsem_pyg::heat_diffusion", _differentiate, setup_context=_remember)
 
 
 def _adjacency(row: Tensor, col: Tensor) -> Adjacency:

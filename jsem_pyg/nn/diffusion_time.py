@@ -9,7 +9,7 @@ from torch.nn import Parameter
 
 from .._checks import check_bool, check_instance, check_positive, real_numbers
 from ..diffusion.filters import Filter
-from ..diffusion.times import Times, read_times, refuse_jit, shape_times
+from ..diffusion.times import Times, read_times, refuse_jit
 
 
 class DiffusionTime(torch.nn.Module):
@@ -89,11 +89,7 @@ class DiffusionTime(torch.nn.Module):
 
 def read_layer_times(time: DiffusionTime, filter: Filter | None, x: Tensor) -> Times | Filter:
     """Return the filter of a layer, or its times for signals like x."""
-    if filter is not None:
-        return filter
-    if torch.compiler.is_compiling():  # which has no values to check
-        return Times(shape_times(time(), x.size(-1)), 0.0)
-    return read_times(time(), x.size(-1))
+    return read_times(time(), x.size(-1)) if filter is None else filter
 
 
 def count_scales(time: DiffusionTime, filter: Filter | None) -> int:
