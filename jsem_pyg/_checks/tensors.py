@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
-from .values import shown
+from .values import check_instance, shown
 
 # What is computed with; float8 is for storage, torch has hardly a function for it.
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -128,8 +128,7 @@ def check_device(name: str, device: torch.device, x: Tensor, other: str = "x") -
 
 def check_tensor(name: str, value: Any, what: str = "a torch.Tensor") -> None:
     """Raise a TypeError unless `value` is a tensor."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+    check_instance(name, value, Tensor, what)
 
 
 def check_dense(name: str, value: Tensor) -> None:

@@ -56,7 +56,12 @@ def check_bool(name: str, value: Any) -> None:
 def check_instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
     """Raise a TypeError unless `value` is of one of these kinds, which `what` describes."""
     if not isinstance(value, kinds):
-        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+        found, cure = type(value), ""
+        if found.__module__.startswith("networkx."):
+            cure = " To fix this, convert it by torch_geometric.utils.from_networkx."
+        elif issubclass(found, list | tuple | np.ndarray) and issubclass(Tensor, kinds):
+            cure = " To fix this, convert it by torch.as_tensor."
+        raise TypeError(f"Expected '{name}' to be {what} (got {found.__name__}).{cure}")
 
 
 def check_text(name: str, value: Any) -> None:

@@ -46,7 +46,8 @@ def align(
     - `uns[key_added]["plan"]`: [N, K] sparse, the `top` largest entries of every row;
     - `obsm[f"X_{key_added}"]`: the projection of each cell into the other's coordinates, the mean
       of what it is sent to;
-    - `obs[f"{key_added}_partner"]`: the position of its best partner, -1 without one;
+    - `obs[f"{key_added}_partner"]`: the position of its best partner, -1 without one, and
+      `obs[f"{key_added}_partner_name"]`: its name in `obs_names`, "" without one;
     - arguments, the cost reached and whether the solver converged, in `uns[key_added]`.
 
     Args:
@@ -99,9 +100,12 @@ def align(
     options.pop("progress")
     words = {name: each for name, each in options.items() if isinstance(each, str | int | float)}
     params = {"use_rep": use_rep, "other_rep": other_rep, "random_state": random_state, **words}
-    for side, own, points in ((adata, plan, y), (other, plan.transposed(), x)):
+    names = adata.obs_names.to_numpy(), other.obs_names.to_numpy()
+    sides = (adata, plan, y, names[1]), (other, plan.transposed(), x, names[0])
+    for side, own, points, theirs in sides:
         side.obsm[f"X_{key_added}"] = own.apply(points).numpy()
-        side.obs[f"{key_added}_partner"] = own.argmax().numpy()
+        partner = side.obs[f"{key_added}_partner"] = own.argmax().numpy()
+        side.obs[f"{key_added}_partner_name"] = np.where(partner < 0, "", theirs[partner])
         more = {"cost": plan.cost, "converged": plan.converged, "shared_genes": len(genes)}
         keep_params(side, key_added, params, plan=_sparse(own, top), **more)
     return (adata, other) if copy else None

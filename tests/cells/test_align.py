@@ -27,6 +27,10 @@ def test_shared_genes_find_the_groups_both_ways(tmp_path):
     assert same_group(two, one) > 0.9
     assert one.obsm["X_align"].shape == (20, 5)
     assert two.obsm["X_align"].shape == (25, 5)
+    for here, there in ((one, two), (two, one)):
+        partner = here.obs["align_partner"]
+        assert (here.obs["align_partner_name"] == there.obs_names[partner]).all()
+    assert one.uns["align"]["converged"]
     plan = one.uns["align"]["plan"]
     assert plan.shape == (20, 25)
     assert np.diff(plan.indptr).max() <= 4

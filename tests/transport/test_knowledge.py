@@ -1,5 +1,6 @@
 """Matching by known pairs, features and types of edges."""
 
+import networkx
 import numpy as np
 import pytest
 import torch
@@ -7,7 +8,7 @@ from scipy.sparse import csr_array
 from torch_geometric.data import Data
 from transport.test_matching import changed, neighbour_graph, renamed
 
-from jsem_pyg.transport import match_graphs
+from jsem_pyg.transport import gromov_wasserstein, match_graphs
 from jsem_pyg.transport.match.beliefs import find_beliefs, from_scores, make_layer
 from jsem_pyg.transport.match.likelihood import FeatureLikelihood
 
@@ -179,6 +180,13 @@ def test_what_is_refused():
         match_graphs(*graphs, known_pairs=torch.tensor([[0, 0], [1, 2]]))
     with pytest.raises(ValueError, match="'known_pairs'"):
         match_graphs(*graphs, known_pairs=torch.tensor([[20], [1]]))
+    for pairs in ([[0, 1], [2, 3]], torch.tensor([[0, 1], [2, 3], [4, 5]])):
+        with pytest.raises((TypeError, ValueError), match=r"torch\.tensor\(pairs\)\.T"):
+            match_graphs(*graphs, known_pairs=pairs)
+    for each, cure in ((networkx.path_graph(3), "from_networkx"), (first.numpy(), "as_tensor")):
+        for align in (match_graphs, gromov_wasserstein):
+            with pytest.raises(TypeError, match=rf"'source'.*\..*{cure}"):
+                align(each, graphs[1])
     with pytest.raises(ValueError, match="'features' to have a row for each"):
         match_graphs(*graphs, features=(torch.rand(20, 2), torch.rand(19, 2)))
     with pytest.raises(ValueError, match="'features'"):

@@ -142,6 +142,25 @@ def test_known_pairs_decide_between_mirror_images():
             assert torch.equal(align(x, x, known_pairs=pairs, epsilon=1e-3).argmax(), wanted)
 
 
+@pytest.mark.parametrize("sizes", [(40, 60), (60, 40), (40, 200), (50, 50)])
+@pytest.mark.parametrize("known", [3, 39])
+def test_known_points_go_to_their_own_partner(sizes, known):
+    """Beside points that have none, with noise, and more of them than a code has numbers."""
+    x, noise = (points(max(sizes), 3, seed, torch.float32) for seed in (0, 1))
+    order = torch.randperm(max(sizes), generator=torch.Generator().manual_seed(2))
+    sides = x[: sizes[0]], (x + 0.3 * noise)[: sizes[1]]
+    pairs = order[order < min(sizes)][:known].expand(2, -1)
+    plan = align(*sides, known_pairs=pairs)
+    assert torch.equal(plan.argmax()[pairs[0]], pairs[1])
+    assert torch.equal(plan.transposed().argmax()[pairs[1]], pairs[0])
+
+
+def test_a_matrix_of_distances_as_coordinates_is_named():
+    x = points(6, 2, 0)
+    with pytest.warns(UserWarning, match=r"'source' is read as coordinates.*MatrixCost"):
+        align(torch.cdist(x, x), x)
+
+
 def test_features_tell_apart_what_structure_cannot():
     corners = torch.tensor([[1.0, 1], [1, -1], [-1, -1], [-1, 1]])
     order = torch.tensor([2, 3, 1, 0])

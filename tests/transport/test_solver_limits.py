@@ -28,7 +28,7 @@ NOTHING = torch.zeros(8)
         ({"epsilon": 1e-15, "absolute": True}, "'epsilon' to be at least"),
         ({"epsilon": 0.0}, "'epsilon' to be positive"),
         ({"alpha": 1.0}, "'alpha' to lie in"),
-        ({"known_pairs": torch.tensor([0, 1])}, r"'known_pairs' to be \[2, M\]"),
+        ({"known_pairs": torch.tensor([0, 1])}, r"'known_pairs' to be a tensor \[2, M\]"),
         ({"features": (X, Y)}, r"'features' to be \[8, d\] and \[6, d\]"),
         ({"features": (X, X[:6] / 0)}, "'features' to be finite"),
         ({"starts": ["heat", "warm"]}, "'starts' to be some of 'heat', .* .got 'warm'"),

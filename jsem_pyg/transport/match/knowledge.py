@@ -44,13 +44,12 @@ def read_knowledge(
     costs: tuple[AdjacencyCost, AdjacencyCost],
 ) -> Knowledge | None:
     """Read and check arguments of :func:`.match_graphs`; None if nothing is given."""
-    if isinstance(known_pairs, Tensor) and known_pairs.shape == (2, 0):
-        known_pairs = None
+    known_pairs = read_known_pairs(known_pairs, *costs)
     if known_pairs is None and features is None and edge_type is None:
         return None
     pairs = np.empty((2, 0), np.int64)
     if known_pairs is not None:
-        pairs = read_known_pairs(known_pairs, *costs).cpu().numpy()
+        pairs = known_pairs.cpu().numpy()
         for side, name in zip(pairs, ("source", "target"), strict=True):
             node, count = np.unique(side, return_counts=True)
             if (count > 1).any():

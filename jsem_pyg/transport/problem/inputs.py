@@ -1,5 +1,6 @@
 """The sides of a problem, features and known pairs, checked."""
 
+import warnings
 from typing import Any, Protocol
 
 import torch
@@ -10,12 +11,13 @@ from ..._checks import (
     as_argument,
     check_device,
     check_float,
+    check_instance,
     check_integers,
     check_points,
     read_nodes,
 )
 from ..costs import ColumnCost, Factor, FeatureCost, HeatCost
-from ..costs.graph_input import data_points
+from ..costs.graph_input import data_points, is_points
 
 
 class Sized(Protocol):
@@ -52,12 +54,19 @@ def _default_cost(name: str, side: Any) -> Any:
     """Choose the cost of a side that none was given for."""
     if isinstance(side, Data) and data_points(side) is None:
         return HeatCost()
-    if isinstance(side, Data | Tensor):
-        return FeatureCost(kind="kernel", center=True)
-    raise TypeError(
-        f"Expected '{name}' to be a Factor, a Data, or a tensor of coordinates [N, r] (got "
-        f"{type(side).__name__}). To fix this, call a cost with it, such as HeatCost()."
+    check_instance(
+        name, side, (Data, Tensor), "a Factor, a Data, or a tensor of coordinates [N, r]"
     )
+    if is_points(side) and side.shape[:1] == side.shape[1:] and side.numel():
+        x = side.detach()
+        largest = x.abs().max()  # to rounding, which `torch.cdist` has
+        if max(100 * x.diagonal().abs().max(), 1e3 * (x - x.T).abs().max()) <= largest > 0:
+            warnings.warn(
+                f"'{name}' is read as coordinates [N, r], and looks like a matrix of distances. "
+                "If it is one, pass cost=MatrixCost().",
+                stacklevel=6,
+            )
+    return FeatureCost(kind="kernel", center=True)
 
 
 def check_kinds(first: Factor, second: Factor) -> None:
@@ -95,13 +104,19 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
     return first_features, second_features
 
 
-def read_known_pairs(pairs: Any, first: Sized, second: Sized) -> Tensor:
-    """Check pairs [2, M], a source and a target point in each column; as int64."""
-    check_integers("known_pairs", pairs)
-    if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.size(1) == 0:
-        raise ValueError(
-            "Expected 'known_pairs' to be [2, M], a source and a target point in each column "
-            f"(got shape {list(pairs.shape)})."
+def read_known_pairs(pairs: Any, first: Sized, second: Sized) -> Tensor | None:
+    """Check pairs [2, M], a source and a target point in each column; as int64; None for none."""
+    if pairs is None:
+        return None
+    if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.size(0) != 2:
+        is_tensor = isinstance(pairs, Tensor)
+        found = f"shape {list(pairs.shape)}" if is_tensor else type(pairs).__name__
+        raise (ValueError if is_tensor else TypeError)(
+            "Expected 'known_pairs' to be a tensor [2, M], a source and a target point in each "
+            f"column (got {found}). To fix this, pass torch.tensor(pairs).T of a list of pairs."
         )
+    check_integers("known_pairs", pairs)
+    if pairs.size(1) == 0:
+        return None
     sides = zip(pairs, (first, second), strict=True)
     return torch.stack([read_nodes("known_pairs", each, side.num_points) for each, side in sides])

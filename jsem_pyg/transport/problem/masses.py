@@ -31,6 +31,20 @@ def _check_masses(name: str, mass: Any, count: int) -> None:
         )
 
 
+def as_partners(p: Tensor, q: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """Give known points [2, M] of the smaller side the mass of their partners; others the rest.
+
+    Else a part of it would have to go elsewhere. If all points are known, masses stay.
+    """
+    if len(p) > len(q):
+        q, p = as_partners(q, p, pairs.flip(0))
+    known = pairs[0].unique()
+    if len(known) < len(p) < len(q):
+        p = torch.full_like(p, (1 - len(known) / len(q)) / (len(p) - len(known)))
+        p[known] = 1 / len(q)
+    return p, q
+
+
 def read_masses(name: str, mass: Any, count: int) -> Tensor:
     """Read masses with sum one: [count] float64, differentiable; of None, the same for all.
 

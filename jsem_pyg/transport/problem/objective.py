@@ -69,17 +69,25 @@ def fused_cost(
 def known_pull(
     first: Factor, second: Factor, pairs: Tensor, average: Average, r: Tensor, c: Tensor
 ) -> Tensor:
-    """Compute the term -4 <C K D, T> of known pairs [2, M]: K sends all mass between them.
+    """Compute the term -4 <C K D, T> of known pairs [2, M]: K sends M / (M + axes) between them.
 
-    Inner products of centred coordinates (times -2 for squared distances) take the place of C and
-    D, so that pairs far from the middle pull most: see :mod:`.problem.problem`.
+    They say little about more axes than there are pairs. Inner products of centred coordinates
+    (times -2 for squared distances) take the place of C and D, so that pairs far from the middle
+    pull most: see :mod:`.problem.problem`.
     """
     columns = []
     for factor, mass, nodes in zip((first, second), (r, c), pairs, strict=True):
         x = _less_mean(factor.x, mass)
         weight = -2.0 if factor.kind == "sqdist" else factor.signs
         columns.append((x * weight) @ x[nodes].T)
-    return -4 / pairs.size(1) * (columns[0] * average(columns[1])).sum()
+    count = pairs.size(1) + num_axes(_less_mean(first.x, r), r.to(first.x))
+    return -4 / count * (columns[0] * average(columns[1])).sum()
+
+
+def num_axes(x: Tensor, mass: Tensor) -> Tensor:
+    """Count the axes on which centred points [N, r] vary, the longest for one, others for less."""
+    second = x.T @ (mass[:, None] * x)
+    return second.trace() ** 2 / second.square().sum().clamp(min=1e-30)
 
 
 def _less_mean(x: Tensor, mass: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..._random import seeded
 from ...kernels.table import SINKHORN
 from ..sinkhorn.loop import Pass, in_turn
 from .prepare import Prepared, centred, squared_norms
@@ -33,6 +34,8 @@ SMALL = 1 << 14  # pairs of points, 128 x 128: all masses are exact, and all sta
 # of the plan would be off by a per cent, and float64 is taken, up to its own limit, which leaves
 # coordinates below the 2^40 that the kernels hold them within.
 _SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**38
+_CODE = 32  # numbers that tell known pairs apart
+_BINDING = 16.0  # times what scores can gain elsewhere: the cost of parting a known pair
 FINAL_BITS = 2.0**10  # of the plan that is returned, whose marginals are known to 1e-4
 
 
@@ -118,6 +121,24 @@ class Problem:
         The energy falls with the size of all moments, unless kernels are indefinite.
         """
         return bool((self.coupling.sign > 0).all())
+
+    def bound(self, pairs: Tensor) -> "Problem":
+        """Bind the points of known pairs [2, M]: these alone share a column, or a random code."""
+        size = min(pairs.size(1), _CODE)
+        code = torch.eye(size)
+        if size < pairs.size(1):
+            signs = torch.randint(2, (pairs.size(1), size), generator=seeded(0))
+            code = (2.0 * signs - 1) / math.sqrt(size)
+        sides = []
+        for side, nodes in zip((self.source, self.target), pairs, strict=True):
+            column = side.z.new_zeros(side.num_points, size)
+            column.index_add_(0, nodes, code.to(column))
+            sides.append(Side(torch.cat([side.z, column], 1), side.log2_mass))
+        weight = _BINDING * (max(self.critical_epsilon(), self.largest_given_score) or 1.0)
+        linear = torch.block_diag(
+            self.coupling.linear, weight * torch.eye(size).to(side.z).double()
+        )
+        return replace(self.at(*sides), coupling=replace(self.coupling, linear=linear))
 
     @property
     def coordinates(self) -> tuple[Tensor, Tensor]:

@@ -45,7 +45,6 @@ class Schedule:
     agreeing: float = 0.5  # the share of the mass that a restart begins from
     lower: float = 1e-4  # of the energy: a better plan
     stable: float = 0.9  # from which temperature on the independent plan may be stable
-    known_weight: float = 1.0  # of known pairs, as a share of all mass
 
     # From a plan: cooling goes on from there.
     follow_tol: float = 1e-2

@@ -51,6 +51,7 @@ def gromov_wasserstein(
             centred inner products of coordinates; they determine squared distances, and mislead
             less if lengths disagree. For a `Data` without coordinates: ``HeatCost()``.
         p: [N] masses of the source, non-negative, divided by their sum; None: the same for all.
+            If `q` is None as well, known points of the smaller side have that of their partners.
         q: [K] masses of the target.
         epsilon: the temperature at the end, as a share of the critical one, above which all goes
             everywhere. Small ones give sharp plans. Cooling ends before if rows are so sharp
@@ -61,8 +62,8 @@ def gromov_wasserstein(
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
         alpha: in (0, 1), the weight of the structure; features have the rest.
-        known_pairs: [2, M] pairs of a source and a target point that are known to correspond. They
-            pull as if all mass once more went from the ones to the others.
+        known_pairs: [2, M] pairs of a source and a target point that are known to correspond. All
+            mass goes from the ones to the others that both have, and they pull the rest.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),

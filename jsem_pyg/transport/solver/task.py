@@ -15,8 +15,8 @@ from ..costs.factor import Factor
 from ..plan.plan import Plan, Step
 from ..plan.scores import FactoredScores, average, row_sums
 from ..problem.inputs import as_factor, check_kinds, read_features, read_known_pairs
-from ..problem.masses import read_masses
-from ..problem.objective import fused_cost
+from ..problem.masses import as_partners, read_masses
+from ..problem.objective import fused_cost, num_axes
 from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import prepare_factor
 from ..problem.problem import FINAL_BITS, SMALL, Problem, make_problem, resolved
@@ -53,8 +53,9 @@ def read_task(
     left, right = (mass.to(first.x.device) for mass in masses)
     if features is not None:
         features = read_features(features, first, second)
-    if known_pairs is not None:
-        known_pairs = read_known_pairs(known_pairs, first, second)
+    known_pairs = read_known_pairs(known_pairs, first, second)
+    if known_pairs is not None and p is None and q is None:
+        left, right = as_partners(left, right, known_pairs)
     return Task(first, second, left, right, features, known_pairs, checked)
 
 
@@ -137,12 +138,14 @@ class Task:
         if self.known_pairs is not None:
             source, target = self.known_pairs
             known = first.x[source].double().T @ second.x[target].double()
-            known *= SCHEDULE.known_weight / source.numel()
+            known /= source.numel() + num_axes(first.x.double(), self.p.double())
         weight = (1 - self.alpha) / unit
         problem = make_problem(
             first, second, self.p, self.q, self.alpha, self.features, weight, known,
             self.options.backend,
         )  # fmt: skip
+        if self.known_pairs is not None:
+            problem = problem.bound(self.known_pairs)
         return problem, unit, problem.critical_epsilon() or problem.largest_given_score or 1.0
 
     def _plan(
