@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import logging
+import re
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
+_PADDED = re.compile(r'(?m)(^|[,;\t|\s"])0\d+($|[,;\t|\s"])')  # codes such as 007, perhaps
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
@@ -119,17 +121,25 @@ def _read_csv(
         f"(got {delimiter!r})."
     )
     columns = strings if reading.header else [int(name) for name in strings if name.isdigit()]
-    try:
-        table = pd.read_csv(
+
+    def read(**types: Any) -> Any:
+        return pd.read_csv(
             StringIO(text, newline=""),
             sep=r"\s+" if delimiter == " " else delimiter,
             header=0 if reading.header else None,
             decimal=reading.decimal or ".",
-            dtype=dict.fromkeys(columns, str),
             na_values=_MISSING,
             float_precision="round_trip",  # pandas' own parser ends the process at 1e2147483648
-            dtype_backend="numpy_nullable",
+            low_memory=False,  # a column has one type, not one for each part of the file
+            **types,
         )
+
+    try:
+        table = read(dtype=dict.fromkeys(columns, str), dtype_backend="numpy_nullable")
+        if _PADDED.search(text):
+            for name, cells in read(dtype=str).items():
+                if cells.str.fullmatch(r"0\d+").any():
+                    table[name] = cells.convert_dtypes()
     except pd.errors.ParserError as error:
         raise ValueError(f"{error}. {fix}") from error
     if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names

@@ -4,13 +4,13 @@ Types are those that pandas reads: numbers, dates, categories, texts, and vector
 """
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from .._table_files import as_text
+from .written_numbers import Written, read_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,17 +20,42 @@ Kind = Literal["texts", "table", "vectors"]
 STRINGS = ("category", "text", "short text")
 
 _WORDS_OF_PROSE = 5  # on average, which names, places and categories hardly have
+_SAMPLE = 5_000  # texts whose words are counted
 _MOST_CATEGORIES = 50
-_MOST_MISSING = 0.5  # of the numbers of a column that is taken unasked
-_NUMERIC = r"#?[\d\s.,;:|%+-]*\d[\d\s.,;:|%+-]*"
-_NEARLY = 0.8  # of the cells are made of numbers, in a column that is probably meant to be one
+_DIFFERENT = 0.5  # of the cells of a column of texts; else it has categories
+_MOST_MISSING = 0.5  # of the cells of a column that is taken unasked
+_NUMERIC = 0.95  # of the cells of a column of numbers, or of dates, that are some
+_MIXED = 0.5  # of the cells that are numbers, in a column that probably is one
+_FEW = 10  # different numbers, beside words, that may be categories
+_FEW_KINDS = 5  # different whole numbers, likewise
+_LETTERED = 0.2  # of the cells of a column of texts that have letters
+_ROW_NUMBERS = 0.9  # of the rows that count up by one
 _INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no name themselves
 _ID = re.compile(r"(?i:(^|[\W_])id([\W_]|$))|[a-z]I[dD]$")
+_CODES = re.compile(
+    r"(?i)(^|[\W_])(zip|postal|post|phone|tel|fax|ssn|isbn|ean|fips)([\W_]?code)?s?([\W_]|$)"
+)
+_UNIQUE = re.compile(r"(?i)([\W_]|^)(code|key|number|no|nr|num)\W*$|[a-z](Code|Key|Number|No)$")
+_LARGEST = 1e15  # of whole numbers that are counts, not codes
+_NAMES = re.compile(
+    r"(?i)(^|[\W_])(address|street|url|link|e?mail|path|(file|user)?name)s?([\W_]|$)"
+)
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")  # of Chinese, two signs
+_DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y %d-%b-%Y %d-%b-%y"
+_MONTHS = ("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %Y", "%b %Y", "%b-%y")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_FORMATS = [day + clock for clock in _CLOCKS for day in (*_DAYS.split(), *_MONTHS)]
+_FORMATS = ["ISO8601", *_FORMATS, "%a %b %d %H:%M:%S %z %Y"]
+_LOOKED_AT = 50  # cells, for the format of dates
 _REASONS = {
     "number": "numbers",
     "date": "dates; --column takes them as numbers of days",
     "category": "categories",
     "short text": "short texts",
+    "mixed": (
+        "made of numbers and signs: --type says what they are, --delimiter, --decimal and "
+        "--header 0 how the file is written"
+    ),
     "other": "neither numbers nor texts, nor vectors of one length",
 }
 
@@ -39,10 +64,12 @@ class Column(NamedTuple):
     """Holds a column of N cells as it was read."""
 
     name: str
-    type: str  # "number", "date", "category", "text", "short text", "vector", "empty" or "other"
+    # "number", "date", "category", "text", "short text", "mixed", "vector", "empty" or "other"
+    type: str
     # Numbers [N] (of dates the days since 1970, NaN: missing), vectors [N, D] or a list of N texts.
     values: Any
-    form: str = ""  # of dates
+    form: str = ""  # of dates, and of numbers that are written with more than digits
+    note: str = ""  # how the cells were read, or why they are not
 
 
 class Choice(NamedTuple):
@@ -54,21 +81,29 @@ class Choice(NamedTuple):
     left_out: dict[str, str]  # the other columns, each with the reason; none if they were named
 
 
-def read_column(cells: "pd.Series", type: str = "", form: str = "") -> Column:
-    """Read the cells of a column as `type`, or as the type that all of them have."""
-    name, type = str(cells.name), type or _type_of(cells)
-    if type == "number":
-        return Column(name, type, _numbers(cells))
+def read_column(cells: "pd.Series", type: str = "", form: str = "", decimal: str = "") -> Column:
+    """Read the cells of a column as `type`, or as the type that nearly all of them have.
+
+    `form` is of the rows that were mapped, `decimal` what stands before decimals; each may be
+    unknown.
+    """
+    name, type, note = str(cells.name), type or _type_of(cells), ""
+    if type in ("number", "strings"):
+        written = read_numbers(cells, form or decimal)
+        if type == "strings":
+            type, note = _type_of_strings(cells, written)
+        if type == "number":
+            return Column(name, type, written.values, written.form, written.said)
     if type == "date":
-        form = form or _date_format(cells)
-        return Column(name, type, _as_days(cells, form), form)
+        form, note = (form, "") if form else _date_format(cells)
+        return Column(name, type, _as_days(cells, form), form, note)
     if type == "vector":
         return Column(name, type, _stacked(cells))
     if type == "other":
         return Column(name, type, None)
     if holds_lists(cells):
         raise ValueError(f"Expected text in the column {name!r} (got lists or arrays).")
-    return Column(name, type, as_text(cells))
+    return Column(name, type, as_text(cells), "", note)
 
 
 def _type_of(cells: "pd.Series") -> str:
@@ -80,20 +115,42 @@ def _type_of(cells: "pd.Series") -> str:
         return "empty"
     if is_datetime64_any_dtype(cells):
         return "date"
-    if is_numeric_dtype(cells) and not is_bool_dtype(cells):
-        return "number"
+    if is_bool_dtype(cells):
+        return "category"
+    if is_numeric_dtype(cells):
+        is_day = bool(((known == known // 1) & known.between(1900_01_01, 2100_12_31)).all())
+        return "date" if is_day and np.isfinite(_as_days(known, "%Y%m%d")).all() else "number"
     if holds_lists(known):
         shapes = {np.shape(cell) if holds_numbers(cell) else () for cell in known}
         return "vector" if len(shapes) == 1 and len(shapes.pop()) == 1 else "other"
-    if known.map(lambda cell: isinstance(cell, dict | bytes)).any():
-        return "other"
-    texts = known.astype(str)
-    if not np.isnan(_as_days(texts, _date_format(texts))).any():
-        return "date"
-    if texts.str.split().str.len().mean() >= _WORDS_OF_PROSE:
-        return "text"
-    few = min(_MOST_CATEGORIES, len(texts) // 2)
-    return "category" if texts.nunique() <= few else "short text"
+    is_other = known.map(lambda cell: isinstance(cell, dict | bytes)).any()
+    return "other" if is_other else "strings"
+
+
+def _type_of_strings(cells: "pd.Series", written: Written) -> tuple[str, str]:
+    """Return the type of nearly all cells that hold something, and why it is not taken."""
+    texts = cells.dropna().astype(str).str.strip()
+    texts = texts[texts != ""]
+    if texts.empty:
+        return "empty", ""
+    different = texts.drop_duplicates()
+    few = len(different) <= min(_MOST_CATEGORIES, len(texts) // 2)
+    if texts.str.fullmatch(r"\d+").all() and different.str.fullmatch(r"0\d+").any():
+        return ("category", "") if few else ("short text", "codes that begin with 0")
+    if written.share >= _NUMERIC:
+        return "number", ""
+    if np.isfinite(_as_days(texts, _date_format(texts)[0])).mean() >= _NUMERIC:
+        return "date", ""
+    if written.share >= _MIXED and len(np.unique(written.values)) > _FEW:
+        return "mixed", f"{written.share:.0%} numbers: --type {cells.name}=number takes these"
+    sample = different.iloc[:_SAMPLE]
+    words = sample.map(lambda text: len(_WORD.findall(text)))
+    if not few and (words > 0).mean() < _LETTERED:
+        return "mixed", ""
+    is_long = words.mean() >= _WORDS_OF_PROSE and not _NAMES.search(str(cells.name))
+    if is_long and len(different) >= _DIFFERENT * len(texts):
+        return "text", ""
+    return ("category", "") if few else ("short text", "texts that repeat" if is_long else "")
 
 
 def holds_lists(cells: "pd.Series") -> bool:
@@ -109,14 +166,6 @@ def holds_numbers(cell: Any) -> bool:
         return False
 
 
-def _numbers(cells: "pd.Series") -> np.ndarray:
-    """Return the numbers [N], NaN where a cell is none, as --type may say of any column."""
-    import pandas as pd
-
-    numbers: np.ndarray = pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
-    return numbers
-
-
 def _stacked(cells: "pd.Series") -> np.ndarray:
     """Stack vectors [N, D], NaN where there is none; in float32 where the file has that."""
     sizes = {np.size(cell) for cell in cells.dropna()}
@@ -130,16 +179,18 @@ def _stacked(cells: "pd.Series") -> np.ndarray:
     return x.astype(np.float32 if x.dtype in (np.float16, np.float32) else np.float64)
 
 
-def _date_format(cells: "pd.Series") -> str:
-    """Return the format that most cells are dates in."""
-    from pandas.tseries.api import guess_datetime_format
-
-    first = str(next(iter(cells.dropna()), ""))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of days that come first
-        found = [guess_datetime_format(first, dayfirst=day) for day in (False, True)]
-    formats = ["ISO8601", *filter(None, found)]
-    return max(formats, key=lambda form: np.isfinite(_as_days(cells, form)).sum())
+def _date_format(cells: "pd.Series") -> tuple[str, str]:
+    """Return the format that most cells are dates in, and a word where another fits as well."""
+    some = cells.dropna().drop_duplicates()
+    looked = some.iloc[:: max(1, len(some) // _LOOKED_AT)]
+    right = [np.isfinite(_as_days(looked, form)).mean() for form in _FORMATS]
+    best = [
+        form for form, share in zip(_FORMATS, right, strict=True) if share and share == max(right)
+    ]
+    fit = [np.isfinite(_as_days(some, form)).sum() for form in best[:3]]
+    both = len(fit) > 1 and fit[0] == fit[1] and {best[0][:2], best[1][:2]} == {"%m", "%d"}
+    form = best[int(np.argmax(fit))] if best else _FORMATS[0]
+    return form, f"month first: no day above 12 says otherwise, as {some.iloc[0]}" if both else ""
 
 
 def _as_days(cells: "pd.Series", form: str) -> np.ndarray:
@@ -169,12 +220,14 @@ def choose_columns(
     points: Sequence[str] = (),
     labels: str | None = None,
     types: Mapping[str, str] | None = None,
+    decimal: str = "",
 ) -> Choice:
     """Take the columns that are named, or guess: never the one of the labels.
 
     A column of vectors comes first, then text (a column of that name, else all that hold
-    sentences), then all numbers and categories, except identifiers and columns that are mostly
-    empty, then the longest of the columns of short texts.
+    sentences, different in most rows), then all numbers and categories, then the longest of the
+    columns of short texts. Identifiers, columns that are mostly empty and those that are the same
+    in all rows are left out.
     """
     types = types or {}
     check_there(table, [*points, *filter(None, [labels]), *types])
@@ -183,16 +236,15 @@ def choose_columns(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
         )
     found = {
-        name: read_column(table[name], types.get(name, ""))
+        name: read_column(table[name], types.get(name, ""), decimal=decimal)
         for name in table.columns
         if name != labels
     }
-    called = [name for name in found if name.lower() == "text" and found[name].type in STRINGS]
-    prose = called[:1] or [name for name, each in found.items() if each.type == "text"]
-    chosen = list(dict.fromkeys(points)) or _guess(found, prose)
-    for name in chosen:
-        if found[name].type in STRINGS and name not in types:
-            _check_no_numbers(found[name])
+    fit = {name: each for name, each in found.items() if not _unfit(each)}
+    prose = [name for name, each in fit.items() if each.type == "text"]
+    called = [name for name, each in fit.items() if name.lower() == "text" and each.type in STRINGS]
+    prose = called[:1] or prose
+    chosen = list(dict.fromkeys(points)) or _guess(fit, prose) or _guess_strings(found)
     kind = _kind(chosen, found)
     left_out = {name: _reason(found[name]) for name in found if name not in chosen}
     columns = [found[name] for name in chosen]
@@ -200,9 +252,9 @@ def choose_columns(
     return Choice(columns, texts, kind, {} if points else left_out)
 
 
-def _guess(found: Mapping[str, Column], prose: list[str]) -> list[str]:
-    """Guess the columns that are clustered."""
-    vectors = [name for name, each in found.items() if each.type == "vector"]
+def _guess(fit: Mapping[str, Column], prose: list[str]) -> list[str]:
+    """Guess which of the columns that say something are clustered; none if there are none."""
+    vectors = [name for name, each in fit.items() if each.type == "vector"]
     named = [name for name in vectors if name in ("x", "embeddings")]
     if len(vectors) == 1 or named:
         return (named or vectors)[:1]
@@ -213,54 +265,71 @@ def _guess(found: Mapping[str, Column], prose: list[str]) -> list[str]:
         )
     if prose:
         return prose
-    numbers = [name for name, each in found.items() if each.type == "number" and not _unfit(each)]
-    fit = [name for name, each in found.items() if each.type == "category" or name in numbers]
-    short = [name for name, each in found.items() if each.type == "short text"]
-    if fit and (not short or (numbers and len(fit) > 1)):
-        return fit
-    if short:
-        return [max(short, key=lambda name: sum(map(len, found[name].values)))]
+    table = [name for name, each in fit.items() if each.type in ("number", "category")]
+    short = {name: each for name, each in fit.items() if each.type == "short text"}
+    has_numbers = any(fit[name].type == "number" for name in table)
+    if table and (not short or (has_numbers and len(table) > 1)):
+        return table
+    return _longest(short)
+
+
+def _guess_strings(found: Mapping[str, Column]) -> list[str]:
+    """Take texts that are mostly empty where there is nothing else, or say why there is nothing."""
+    texts = {name: each for name, each in found.items() if each.type in STRINGS}
+    if any(len(set(filter(None, each.values))) > 1 for each in texts.values()):
+        return _longest(texts)
+    listed = ", ".join(f"{name!r} ({_reason(each)})" for name, each in found.items())
     raise ValueError(
         "Expected a column of text or of vectors, or columns of numbers or categories (got "
-        f"{_listed(list(found), found) or 'none'}). To fix this, name yours by --column."
+        f"{listed or 'none'}). To fix this, name yours by --column."
     )
 
 
+def _longest(texts: Mapping[str, Column]) -> list[str]:
+    """Return the name of the column with the most letters."""
+    return sorted(texts, key=lambda name: -sum(map(len, texts[name].values)))[:1]
+
+
 def _unfit(column: Column) -> str:
-    """Say why a column of numbers is not clustered unasked; nothing if it is."""
-    numbers = column.values
-    known = numbers[~np.isnan(numbers)]
-    if len(known) < _MOST_MISSING * len(numbers):
-        return f"missing in {len(numbers) - len(known):,} of {len(numbers):,} rows"
-    if (known == known[0]).all():
+    """Say why a column is not clustered unasked; nothing if it is, or if its type says it."""
+    if column.type not in (*STRINGS, "number"):
+        return ""
+    is_number, cells = column.type == "number", np.array(column.values)
+    known = cells[np.isfinite(cells)] if is_number else cells[np.char.strip(cells) != ""]
+    if len(known) < _MOST_MISSING * len(cells):
+        return f"missing in {len(cells) - len(known):,} of {len(cells):,} rows"
+    said = known if is_number else cells  # no text is a category
+    if len(cells) > 1 and len(np.unique(said)) <= 1:
         return "the same in all rows"
-    if (known == np.round(known)).all():
-        if _ID.search(column.name):
-            return "an identifier"
-        is_index = column.name in _INDEX and len(np.unique(known)) == len(known)
-        if is_index or (np.diff(numbers) == 1).all():
-            return "row numbers"
+    if is_number and (known == np.round(known)).all():
+        return _unfit_integers(column.name, cells, len(np.unique(known)) == len(cells))
     return ""
+
+
+def _unfit_integers(name: str, numbers: np.ndarray, is_unique: bool) -> str:
+    """Say why a column of whole numbers holds no measurements; nothing if it may."""
+    if _ID.search(name) or np.abs(numbers[np.isfinite(numbers)]).max() >= _LARGEST:
+        return "an identifier"
+    if _CODES.search(name) or (is_unique and _UNIQUE.search(name)):
+        return "codes; --column takes them as numbers, --type as categories"
+    counts_up = (np.diff(numbers) == 1).mean() >= _ROW_NUMBERS
+    if (name in _INDEX and is_unique) or (counts_up and "rank" not in name.lower()):
+        return "row numbers"
+    return ""
+
+
+def is_of_few(column: Column) -> bool:
+    """Return True if a column has so few whole numbers that they may be names of kinds."""
+    if column.type != "number":
+        return False
+    different = np.unique(column.values[np.isfinite(column.values)])
+    return len(different) <= _FEW_KINDS and bool((different == np.round(different)).all())
 
 
 def _reason(column: Column) -> str:
     """Say why a column is not clustered."""
-    unfit = _unfit(column) if column.type == "number" else ""
-    return unfit or _REASONS.get(column.type, column.type)
-
-
-def _check_no_numbers(column: Column) -> None:
-    """Raise a ValueError if texts are made of numbers that pandas did not read as such."""
-    cells = [cell for cell in map(str.strip, column.values) if cell]
-    made_of_numbers = sum(re.fullmatch(_NUMERIC, cell) is not None for cell in cells)
-    if cells and made_of_numbers >= _NEARLY * len(cells):
-        raise ValueError(
-            f"Expected text in the column {column.name!r} (got {made_of_numbers:,} of "
-            f"{len(cells):,} cells that are made of numbers, such as {cells[0]!r}). To fix this, "
-            "say how the file is written by --decimal, --delimiter or --header 0 (for none); or "
-            f"what the cells are: --type {column.name}=number (others are missing), =category or "
-            "=text."
-        )
+    note = column.note if column.type in (*STRINGS, "mixed") else ""
+    return _unfit(column) or note or _REASONS.get(column.type, column.type)
 
 
 def _kind(chosen: list[str], found: Mapping[str, Column]) -> Kind:

@@ -15,7 +15,7 @@ from ..estimators import DiffusionClusterer
 from ..estimators.columns import name_by_columns
 from ..estimators.neighbor_estimator import limit_threads
 from ..training.choose_num_classes import say_distinctness
-from .columns import Choice, choose_columns
+from .columns import Choice, choose_columns, is_of_few
 from .content import Content, read_documents, read_labels, read_vectors
 from .folder import MapFolder
 from .naming import name_clusters
@@ -59,7 +59,8 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
         strings = [name for name, type in settings.types.items() if type != "number"]
         labels = settings.labels
         table = read_rows(settings.file, settings.reading, [*strings, *filter(None, [labels])])
-        choice = choose_columns(table, settings.columns, labels, settings.types)
+        decimal = settings.reading.decimal or ""
+        choice = choose_columns(table, settings.columns, labels, settings.types, decimal)
         if choice.kind == "texts":
             check_installed(embedder.model)
             content = read_documents(choice.points)
@@ -143,6 +144,11 @@ def _show_source(choice: Choice, content: Content, is_guessed: bool, steps: Step
     if choice.left_out:
         reasons = (f"{name} ({why})" for name, why in choice.left_out.items())
         steps.note(f"Columns left out: {', '.join(reasons)}.")
+    if read := [f"{each.name} ({each.note})" for each in choice.points if each.note]:
+        steps.note(f"Read from what is written: {', '.join(read)}.")
+    if few := [each.name for each in choice.points if is_of_few(each)]:
+        names = f"of {', '.join(few)}, if they are kinds and no amounts"
+        steps.note(f"Few whole numbers: --type NAME=category makes categories {names}.")
     if "dates" in listed:
         steps.note("Dates are compared by the days between them.")
     if choice.texts:

@@ -53,13 +53,14 @@ def _read(file: Path, reading: Reading, record: dict[str, Any]) -> "tuple[pd.Dat
     known, types = record["columns"], record["types"]
     if record["kind"] == "texts":
         types = dict.fromkeys(known, "text")
-    strings = [name for name in known if types[name] != "number"]
+    forms = record["encoding"]["forms"]  # of numbers that pandas may not read
+    strings = [name for name in known if types[name] != "number" or name in forms]
     table = read_rows(file, replace(reading, decimal=reading.decimal or record["decimal"]), strings)
     names = list(table.columns) if len(known) == len(table.columns) == 1 else known
     check_there(table, names)
     encoding = Encoding(**record["encoding"])
     columns = [
-        read_column(table[name], types[own], encoding.forms.get(own, ""))._replace(name=own)
+        read_column(table[name], types[own], forms.get(own, ""))._replace(name=own)
         for name, own in zip(names, known, strict=True)
     ]
     if record["kind"] == "texts":

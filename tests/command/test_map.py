@@ -148,7 +148,7 @@ def test_vectors_may_be_named_by_text_and_scored_by_names():
     assert "named by text" not in said  # it is the label
     assert "no label" not in said
     assert "k-means with as many, 3 seeds" in Path("both-map/report.md").read_text()
-    said = good("map", "both.jsonl", "-k", "2", "-o", "named", *QUICK)
+    said = good("map", "both.jsonl", "-k2", "-o", "named", "--type", "note=text", *QUICK)
     assert "Clusters are named by text of: note" in said
     names = set(pd.read_csv("named/clusters.csv").name)
     assert names == {"ships, harbour", "flour, oven"} or names == {"harbour, ships", "flour, oven"}

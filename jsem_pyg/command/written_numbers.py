@@ -1,0 +1,132 @@
+"""Read numbers as people write them: with units, separators, signs of doubt, marks for no number.
+
+What separates decimals, and the unit, is decided for a column as a whole.
+"""
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 3  # marks that are quoted
+_DOMINANT = 0.95  # of the cells with a separator that have to agree on what it is
+
+_NO_NUMBER = re.compile(
+    r"[\W_]*|\(\w\)|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
+    r"missing|unk(nown)?|not (available|applicable|reported|determined|detected)|no data|tb[ad]|"
+    r"suppressed|withheld|unspecified",
+    re.IGNORECASE,
+)
+_CURRENCY = (
+    r"(?:US|CA|AU?|C|HK|NZ|R)?\$|[€£¥₹₩₽¢]|Rs\.?|Fr\.|kr|zł|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|"
+    r"CAD|AUD|BRL|PLN|CZK|HUF|RUB|KRW|MXN|ZAR|SGD|HKD|NZD|TRY|ILS|THB"
+)
+_CELL = re.compile(
+    rf"""(?P<about><=?|>=?|[≤≥~≈±]|ca\.)?\s*(?P<negative>\()?\s*
+    (?P<sign>[-+])?\s*(?P<before>{_CURRENCY})?\s*(?P<minus>-)?
+    (?P<body>\d[\d.,' ]*(?<![,' ])|[.,]\d+)(?P<power>[eE][-+]?\d+)?\s*
+    (?P<times>(?:k|K|M|Mio\.?|mn|bn|B|thousand|million|billion)(?![^\W\d_]))?\s*
+    (?P<after>[%‰]|°\s?[CF]?|{_CURRENCY}|[^\W\d_][^\d,;:()\[\]]{{0,15}})?\s*
+    (?P<more>\+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
+    re.VERBOSE,
+)
+_TIMES = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
+_ALIKE = str.maketrans("\u00a0\u2009\u202f\u2212\u2013\u2019", "   --'")  # spaces, dashes, quotes
+
+
+class Written(NamedTuple):
+    """Holds the numbers of N cells, and how they were read."""
+
+    values: np.ndarray  # [N], NaN where there is none
+    share: float = 1.0  # of the cells that are neither empty nor a known mark for no number
+    form: str = ""  # what stands before decimals, and the unit
+    said: str = ""  # to whoever has the table
+
+
+def read_numbers(cells: "pd.Series", form: str = "") -> Written:
+    """Read the numbers of a column; `form` is that of cells which were read before."""
+    import pandas as pd
+    from pandas.api.types import is_numeric_dtype
+
+    if is_numeric_dtype(cells):
+        return Written(cells.to_numpy(float, na_value=np.nan))
+    codes, found = pd.factorize(cells.astype(object).map(str, "ignore"))
+    counts = np.bincount(codes[codes >= 0], minlength=len(found))
+    texts = [text.translate(_ALIKE).strip() for text in found]
+    marked = np.array([_NO_NUMBER.fullmatch(text) is not None for text in texts], bool)
+    matches = [
+        None if mark else _CELL.fullmatch(text) for text, mark in zip(texts, marked, strict=True)
+    ]
+    of_body = Counter[str]()
+    of_unit = Counter[str]()
+    for match, count in zip(matches, counts.tolist(), strict=True):
+        if match is not None:
+            of_body[match["body"]] += count
+            of_unit[_unit(match)] += count
+    decimal = form[:1] or _decimal(of_body)
+    unit = form[1:] or max(filter(None, of_unit), key=of_unit.__getitem__, default="")
+    numbers = [_number(match, decimal, unit) for match in matches]
+    values = np.append(np.array(numbers, float), np.nan)
+    read = ~np.isnan(values[:-1])
+    filled = int(counts[~marked].sum())
+    said = [f"in {unit}"] if unit else []
+    if any("," in body for body in of_body):
+        said.append("',' before decimals" if decimal == "," else "',' between thousands")
+    about = [match is not None and bool(match["about"] or match["more"]) for match in matches]
+    for which, what in ((about & read, "as the number in it"), (~read, "missing")):
+        quoted = [i for i in np.argsort(-counts, kind="stable") if which[i] and texts[i]]
+        if quoted:
+            some = ", ".join(repr(found[i]) for i in quoted[:_SHOWN])
+            rest = ", ..." if len(quoted) > _SHOWN else ""
+            said.append(f"{some}{rest} in {counts[quoted].sum():,} rows {what}")
+    share = float(counts[read].sum()) / filled if filled else 0.0
+    return Written(values[codes], share, decimal + unit, "; ".join(said))
+
+
+def _unit(match: re.Match[str]) -> str:
+    """Return the unit of a cell; of one with a currency before and a word after, none is known."""
+    both = [part.strip().rstrip(".") for part in (match["before"], match["after"]) if part]
+    return (
+        (both[0].rstrip("s") if len(both[0]) > 2 else both[0]) if len(both) == 1 else " ".join(both)
+    )
+
+
+def _decimal(bodies: Counter[str]) -> str:
+    """Return what stands before decimals in most numbers: a point, or a comma."""
+    last = Counter[str]()
+    for body, count in bodies.items():
+        if "." in body and "," in body:
+            last[max(".,", key=body.rindex)] += count
+    if last:
+        return last.most_common(1)[0][0]
+
+    def thousands(mark: str) -> tuple[bool, bool]:
+        """Say whether the mark may divide thousands, and whether it has to."""
+        having = {body: count for body, count in bodies.items() if mark in body}
+        group = rf"[1-9]\d{{0,2}}({re.escape(mark)}\d{{2,3}})*{re.escape(mark)}\d{{3}}"
+        fit = sum(count for body, count in having.items() if re.fullmatch(group, body))
+        may = bool(having) and fit >= _DOMINANT * sum(having.values())
+        return may, may and any(body.count(mark) > 1 for body in having)
+
+    if thousands(".")[1]:
+        return ","
+    has_comma = any("," in body for body in bodies)
+    return "," if has_comma and not thousands(",")[0] else "."
+
+
+def _number(match: re.Match[str] | None, decimal: str, unit: str) -> float:
+    """Return the number of a cell, NaN if it is none in this form."""
+    if match is None or _unit(match) not in ("", unit):
+        return np.nan
+    mark = r"[,' ]" if decimal == "." else r"[.' ]"
+    whole = rf"(\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}|\d*)(?:{re.escape(decimal)}(\d*))?"
+    parts = re.fullmatch(whole, match["body"])
+    if parts is None:
+        return np.nan
+    number = float(f"{re.sub(mark, '', parts[1])}.{parts[2] or ''}0{match['power'] or ''}")
+    number *= _TIMES[match["times"][0].lower()] if match["times"] else 1
+    return -number if match["negative"] or "-" in (match["sign"], match["minus"]) else number
