@@ -3,22 +3,18 @@
 Heat of a few labels, without features of nodes: along all relations alike (the time is chosen on
 validation nodes), along learned conductances, and by hand without the relations that --without
 names. Without --data the graph is planted: items, shops that sell to one class mostly, and tags
-that say nothing.
+that say nothing. A file is as `helpers/relations.py` says.
 
     python examples/hetero_labels.py --data dblp.npz --without term
-
-A file holds `node_types`, `num_nodes`, `target`, `labels`, `edge_A_B` [2, E], and the splits
-`train_20`, `val_20`, `test_20`, as examples/results/hetero_labels.md describes.
 """
 
 import argparse
 import time
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from helpers.relations import Split, read
 from sklearn.metrics import f1_score
 from torch import Tensor
 from torch_geometric import seed_everything
@@ -29,28 +25,6 @@ from jsem_pyg.graph.relations import read_hetero_data
 from jsem_pyg.training import propagate_labels
 
 TIMES = torch.tensor([0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 80.0, 120.0])
-Split = tuple[Tensor, Tensor, Tensor]  # nodes to learn from, to choose the time, to test
-
-
-def read(path: str) -> tuple[HeteroData, str, Tensor, dict[str, Split]]:
-    """Read a graph, the type that has labels, the labels, and the splits of a file."""
-    file, data = np.load(path), HeteroData()
-    for name, number in zip(file["node_types"], file["num_nodes"], strict=True):
-        data[str(name)].num_nodes = int(number)
-    for name in file.files:
-        if name.startswith("edge_"):
-            _, source, target = name.split("_")
-            data[source, "to", target].edge_index = torch.from_numpy(file[name].astype(np.int64))
-    labels = torch.from_numpy(file["labels"].astype(np.int64))
-    numbers = [name.removeprefix("train_") for name in file.files if name.startswith("train_")]
-    splits = {
-        number: tuple(
-            torch.from_numpy(file[f"{part}_{number}"].astype(np.int64))
-            for part in ("train", "val", "test")
-        )
-        for number in numbers
-    }
-    return data, str(file["target"]), labels, splits
 
 
 def planted(seed: int = 0) -> tuple[HeteroData, str, Tensor, dict[str, Split]]:
@@ -94,26 +68,11 @@ def spread(data: HeteroData, target: str, y: Tensor, split: Split) -> tuple[Tens
     return predictions[best], float(TIMES[best])
 
 
-def draw(relations: dict[str, float], error: dict[str, float], path: Path) -> None:
-    """Draw a bar for the conductance of each relation, with its error."""
-    names, values = list(relations), list(relations.values())
-    figure, axes = plt.subplots(figsize=(6, 1 + 0.5 * len(names)), layout="constrained")
-    axes.barh(names, values, xerr=[error[name] for name in names], color="#c44e52", height=0.6)
-    for i, (name, value) in enumerate(relations.items()):
-        axes.text(value + error[name] + 0.03, i, f"{value:.3f}", va="center")
-    axes.set(xlim=(0, 1.2), xlabel="conductance, as a share of the largest")
-    axes.invert_yaxis()
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", help="a .npz file; a planted graph, if omitted")
     parser.add_argument("--without", nargs="*", help="node types that are left out by hand")
     parser.add_argument("--seeds", type=int, default=0, help="random splits, 20 labels a class")
-    parser.add_argument("--output", default="output")
     args = parser.parse_args(argv)
     data, target, y, splits = read(args.data) if args.data else planted()
     if args.seeds:
@@ -138,16 +97,11 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         for way, (predicted, t) in ways.items():
             f1 = 100 * f1_score(y[test], predicted[test], average="macro")
             rows.append((name, way, f1, t, seconds if way == "learned" else None))
-        print(f"{name} labels a class\n{found.relations}\n")
+        print(f"{name} labels a class, conductances of the relations:\n{found.relations}\n")
     table = pd.DataFrame(rows, columns=["labels", "way", "Macro-F1", "t", "CPU s"])
     print(table.round(2).to_string(index=False))
     if args.seeds > 1:
         print(table.groupby("way")["Macro-F1"].agg(["mean", "std"]).round(2).to_string())
-    folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    assert found.relations is not None
-    draw(found.relations, found.relations.error, folder / "relations.png")
-    print(f"Written to {folder}/")
     return table
 
 

@@ -6,8 +6,7 @@ New documents then get their class in several ways:
 - joined: every new document is joined to its nearest known ones, and probabilities diffuse;
 - its own features: `DiffusionClassifier.classify`, the linear map before the diffusion;
 - distilled: a small MLP on the features, trained on the teacher's probabilities of the known
-  documents (Hinton et al., "Distilling the knowledge in a neural network", 2015; LightHGNN does so
-  for hypergraphs);
+  documents (Hinton et al., "Distilling the knowledge in a neural network", 2015);
 - labels alone: logistic regression on the labelled documents, without graph or teacher.
 
     python examples/without_graph.py                                # digits, no file needed
@@ -18,13 +17,11 @@ import argparse
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
+from helpers.points import load_points, parser_of
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch_geometric.data import Data
@@ -32,16 +29,6 @@ from torch_geometric.data import Data
 from jsem_pyg.neighbors import NeighborIndex
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
-
-
-def load(path: Path | None) -> tuple[Tensor, Tensor]:
-    """Points with rows of length one, and their classes."""
-    if path is None:
-        x, y = load_digits(return_X_y=True)
-    else:
-        with np.load(path, allow_pickle=False) as file:
-            x, y = file["x"], file["y"]
-    return F.normalize(torch.from_numpy(x).float()), torch.from_numpy(y).long()
 
 
 def distil(x: Tensor, probability: Tensor, epochs: int, seed: int) -> torch.nn.Module:
@@ -72,7 +59,7 @@ def compare(x: Tensor, y: Tensor, args: argparse.Namespace, seed: int) -> list[d
         members = (y[old] == label).nonzero()[: args.labels, 0]
         labels[members] = label
     is_known = labels >= 0
-    index = NeighborIndex(x_old, args.k)
+    index = NeighborIndex(x_old, 15)
     graph = Data(x=x_old, edge_index=index.edge_index, edge_weight=index.edge_weight)
     teacher = DiffusionClassifier(x.size(1))
     fit(teacher, graph, labels=labels, seed=seed, progress=False)
@@ -107,21 +94,16 @@ def compare(x: Tensor, y: Tensor, args: argparse.Namespace, seed: int) -> list[d
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--embeddings", type=Path, help=".npz file of points x [N, D], labels y")
+    parser = parser_of(__doc__)
     parser.add_argument("--labels", type=int, default=20, help="known ones of a class")
-    parser.add_argument("--k", type=int, default=15)
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=60, help="of the MLP")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args(argv)
     logging.basicConfig(level=logging.ERROR)
-    x, y = load(args.embeddings)
+    x, y = load_points(args.embeddings)
     rows = pd.DataFrame([row for seed in range(args.seeds) for row in compare(x, y, args, seed)])
     table = rows.groupby("way", sort=False).agg(["mean", "std"])
-    print(
-        f"{len(x)} points, a fifth of them new, {args.labels} labels a class, {args.seeds} seeds\n"
-    )
+    print(f"{len(x)} points, a fifth of them new, {args.labels} labels a class\n")
     print(table.round({"accuracy": 4, "µs a document": 2}).to_string())
     return table
 

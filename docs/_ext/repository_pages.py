@@ -16,6 +16,7 @@ SHOWN = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "tests/README.md",
+    "examples/README.md",
     "notebooks/*.ipynb",
     "examples/results/*.md",
     "examples/results/*.png",

@@ -18,18 +18,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import matplotlib
 import networkx as nx
 import numpy as np
 import pandas as pd
 import torch
-from alignment_cases import Case, Noise, _cut, _matrix, make_case
+from helpers import cells
+from helpers.alignment_cases import Case, Noise, _cut, _matrix, make_case
 from scipy.spatial import Delaunay
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import kneighbors_graph
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import align_cells
 
 from jsem_pyg.transport import AdjacencyCost, FeatureCost, gromov_wasserstein, match_graphs
 from jsem_pyg.transport.match import confidence as edges
@@ -182,7 +181,7 @@ def known_matched(
 def points(kind: str, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The same points, seen twice: [N, r] and [N, s]."""
     if kind == "cells":
-        pair = align_cells.simulate(size, seed)
+        pair = cells.simulate(size, seed)
         return pair.source, pair.target
     rng = np.random.default_rng(seed)
     groups, dim = int(rng.integers(4, 12)), int(rng.integers(6, 30))

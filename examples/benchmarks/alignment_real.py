@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import functools
 import math
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -23,11 +24,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import alignment_cases
-import alignment_ways
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import matplotlib
 import pandas as pd
 import torch
+from helpers import alignment_cases, alignment_ways
 from reporting import PeakMemory, machine
 from scipy.sparse import csr_array, random_array, triu
 

@@ -19,9 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas as pd
 import psutil
-from memory_cases import LIMITS, Limit
+from helpers.memory_cases import LIMITS, Limit
 from reporting import give_back_what_is_free, machine, write_table
 
 LONG = ("1,000,000", "200,000", "120,000")

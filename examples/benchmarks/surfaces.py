@@ -1,6 +1,6 @@
 """How fast and how exact is heat on surfaces, beside potpourri3d and beside eigenvectors?
 
-`examples/surfaces.py` on a sphere, whose distances are known, on a body drawn by a formula, and on
+`helpers/meshes.py` on a sphere, whose distances are known, on a body drawn by a formula, and on
 your own meshes. Distances stand beside potpourri3d's heat method, which factors a matrix for each
 time; signatures and the layer beside the 128 eigenvectors that DiffusionNet prepares, by SciPy's
 `eigsh` as in its published code. One thread, in seconds of the processor. A mesh that is in the
@@ -12,15 +12,16 @@ table already is not measured again, so a run can be broken off.
 """
 
 import argparse
-import importlib.util
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 import torch
+from helpers import meshes
 from potpourri3d import MeshHeatMethodDistanceSolver
 from reporting import machine, write_table
 from scipy.sparse import diags_array
@@ -30,22 +31,9 @@ from torch import Tensor
 from jsem_pyg.diffusion import heat_diffusion
 
 SOURCES, COLUMNS = 8, 16
-
-
-def _load_example() -> object:
-    """The module of the example, which has the name of this one."""
-    path = Path(__file__).parent.parent / "surfaces.py"
-    spec = importlib.util.spec_from_file_location("surfaces_example", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-example = _load_example()
 SHAPES = {
-    "sphere": lambda size: example.Surface.of(*example.sphere(size)),
-    "body": lambda size: example.body(size, np.random.default_rng(0))[0],
+    "sphere": lambda size: meshes.Surface.of(*meshes.sphere(size)),
+    "body": lambda size: meshes.body(size, np.random.default_rng(0))[0],
 }
 
 
@@ -78,8 +66,8 @@ def distances(surface: object, great_circle: np.ndarray | None) -> list[dict]:
     """Ours and potpourri3d's: preparing, one source, and each of eight more."""
     sources = np.linspace(0, len(surface.points) - 1, SOURCES).astype(int)
     _, ours_before = timed(lambda: prepare(surface))
-    ours, ours_first = timed(lambda: example.distances(surface, sources[:1]))
-    _, ours_more = timed(lambda: example.distances(surface, sources))
+    ours, ours_first = timed(lambda: meshes.distances(surface, sources[:1]))
+    _, ours_more = timed(lambda: meshes.distances(surface, sources))
     solver, before = timed(lambda: MeshHeatMethodDistanceSolver(surface.points, surface.faces))
     peer, first = timed(lambda: solver.compute_distance(sources[0]))
     _, more = timed(lambda: [solver.compute_distance(each) for each in sources])
@@ -95,7 +83,7 @@ def distances(surface: object, great_circle: np.ndarray | None) -> list[dict]:
             row["beside the truth"] = relative(found, great_circle)
         rows.append(row)
     if great_circle is not None:
-        smooth, seconds = timed(lambda: example.distances(surface, sources[:1], 4.0)[:, 0])
+        smooth, seconds = timed(lambda: meshes.distances(surface, sources[:1], 4.0)[:, 0])
         row = {"what": "distance", "way": "ours, four times the t", "first s": seconds}
         row |= {"beside potpourri3d": relative(smooth, peer)}
         rows.append(row | {"beside the truth": relative(smooth, great_circle)})
@@ -106,8 +94,8 @@ def spectral(surface: object, times: Tensor, count: int) -> list[dict]:
     """Signatures and the layer's diffusion, by our series and by so many eigenvectors."""
     stiffness, mass = surface.matrices
     at = np.linspace(0, len(mass) - 1, COLUMNS).astype(int)
-    exact, columns = timed(lambda: example.kernel_columns(surface, times, at))
-    probed, probing = timed(lambda: example.signatures(surface, times, probes=64)[:, at])
+    exact, columns = timed(lambda: meshes.kernel_columns(surface, times, at))
+    probed, probing = timed(lambda: meshes.signatures(surface, times, probes=64)[:, at])
     structure, weight, node_mass = surface.graph
     graph = structure, weight.float()
     wave = np.random.default_rng(0).normal(scale=20, size=(3, 32))
@@ -162,7 +150,7 @@ def cases(args: argparse.Namespace) -> dict[str, Callable[[], object]]:
         for shape in args.shapes
     }
     files = {f"{path.parent.name} {path.stem}": path for path in args.meshes}
-    return made | {name: lambda path=path: example.read(path) for name, path in files.items()}
+    return made | {name: lambda path=path: meshes.read(path) for name, path in files.items()}
 
 
 def measure(name: str, surface: object, args: argparse.Namespace) -> list[dict]:
@@ -172,14 +160,14 @@ def measure(name: str, surface: object, args: argparse.Namespace) -> list[dict]:
         truth = radius * np.arccos((surface.points @ surface.points[0] / radius**2).clip(-1, 1))
     rows = distances(surface, truth)
     if name.startswith("body"):
-        rows += spectral(surface, example.TIMES, args.eigenvectors)
+        rows += spectral(surface, meshes.TIMES, args.eigenvectors)
     return [{"mesh": name, "N": len(surface.points), **row} for row in rows]
 
 
 def write(table: pd.DataFrame, args: argparse.Namespace) -> None:
     notes = [
         "# Heat on surfaces",
-        "`python examples/benchmarks/surfaces.py`: [the example](../surfaces.py) beside "
+        "`python examples/benchmarks/surfaces.py`: `examples/helpers/meshes.py` beside "
         "potpourri3d's heat method and beside eigenvectors by SciPy, on one thread, in seconds of "
         f"the processor. `each s` is for one of {SOURCES} sources, ours all at once. Errors are "
         "means, relative to the mean of what they stand beside: the great circle of a sphere, the "
@@ -202,9 +190,9 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         if not new:
             write(table, args)
             return table
-        small = example.Surface.of(*example.sphere(40))  # kernels compile, or are loaded
+        small = meshes.Surface.of(*meshes.sphere(40))  # kernels compile, or are loaded
         distances(small, None)
-        spectral(small, example.TIMES[-2:], 0)
+        spectral(small, meshes.TIMES[-2:], 0)
         for name, make in new.items():
             table = pd.concat([table, pd.DataFrame(measure(name, make(), args))])
             write(table, args)

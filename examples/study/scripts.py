@@ -26,15 +26,15 @@ class Script(NamedTuple):
 
     @property
     def file(self) -> Path:
-        return EXAMPLES / f"{self.name}.py"
+        return EXAMPLES / "benchmarks" / f"{self.name}.py"
 
     def left(self, args: Namespace) -> Left:
         """How many rows it lacks."""
-        sys.path.insert(0, str(EXAMPLES))
+        sys.path.insert(0, str(self.file.parent))
         try:
             module = importlib.import_module(self.name)
         finally:
-            sys.path.remove(str(EXAMPLES))
+            sys.path.remove(str(self.file.parent))
         current = getattr(module, "current", lambda rows: rows)  # without rows of other settings
 
         def read(path: Path) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Teach an encoder of sentences the clusters of your own documents, without a label.
 
-    python examples/reteach_encoder.py titles.csv --classes 20 --output output/encoder
+    python examples/benchmarks/reteach_encoder.py titles.csv --classes 20 --output output/encoder
 
 titles.csv has a column of documents (`--text`, "text" by default). A round is
 

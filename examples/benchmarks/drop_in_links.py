@@ -9,7 +9,7 @@ epoch with the best validation score: `link_pred.py` means to take that one and 
 `autoencoder.py` prints all. A seed draws the hidden edges, the parameters and the negative edges.
 Curvature is measured on the edges that a layer may see.
 
-    python examples/drop_in_links.py --root data/Planetoid --dataset Cora --conv gcn ours
+    python examples/benchmarks/drop_in_links.py --root data/Planetoid --dataset Cora --conv gcn ours
 """
 
 import argparse

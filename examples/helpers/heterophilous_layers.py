@@ -9,7 +9,7 @@ import itertools
 
 import torch
 import torch.nn.functional as F
-from heterophilous_network import DEGREE, MANY_FEATURES, Settings
+from helpers.heterophilous_network import DEGREE, MANY_FEATURES, Settings
 from study.endpoint_conductance import EndpointConductance
 from torch import Tensor
 from torch.nn import BatchNorm1d, Linear, Module, ModuleList, Parameter

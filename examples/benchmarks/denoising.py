@@ -3,9 +3,9 @@
 Pixels are nodes, and each is joined to its neighbours on the grid and to those around which the
 picture looks alike (`patch_graph.py`); `self_denoiser.py` says how to learn without anything clean.
 
-    python examples/denoising.py                          # china.jpg and flower.jpg
-    python examples/denoising.py --picture mine.png       # your own noisy picture -> denoised.png
-    python examples/denoising.py --quick                  # a small drawn picture, seconds
+    python examples/benchmarks/denoising.py  # china.jpg and flower.jpg
+    python examples/benchmarks/denoising.py --picture mine.png  # -> denoised.png
+    python examples/benchmarks/denoising.py --quick  # a small drawn picture, seconds
 
 Beside it stand isotropic heat on the same graph, for the time that is best by the clean picture,
 and total variation, non-local means and, where it is installed, BM3D, the first two with parameters
@@ -20,15 +20,17 @@ import argparse
 import importlib.util
 import itertools
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
-import self_denoiser
 import torch
-from self_denoiser import (
+from helpers import self_denoiser
+from helpers.self_denoiser import (
     as_picture,
     denoise_picture,
     learn_picture,

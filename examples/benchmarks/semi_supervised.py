@@ -5,9 +5,9 @@ validation, 1,000 for the test. All models go through one training loop, in two 
 with GRAND's random propagation (Feng et al., "Graph Random Neural Networks", NeurIPS 2020), which
 hides the features of random nodes and asks for predictions that do not depend on which.
 
-    python examples/semi_supervised.py                    # a synthetic graph, no file needed
-    python examples/semi_supervised.py --data DIR         # DIR has planetoid/{Cora,CiteSeer}/raw
-    python examples/semi_supervised.py --data DIR --tune --seeds 2  # the search: no test node
+    python examples/benchmarks/semi_supervised.py  # a synthetic graph, no file needed
+    python examples/benchmarks/semi_supervised.py --data DIR  # of planetoid/NAME/raw
+    python examples/benchmarks/semi_supervised.py --data DIR --tune --seeds 2  # the search
 
 Writes a row a run to semi_supervised.csv in the folder --output, and a table of them to
 semi_supervised.md; an interrupted comparison goes on where it stopped. What came out is in

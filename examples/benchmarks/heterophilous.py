@@ -21,9 +21,9 @@ residual network, in which only what the edges carry differs:
 `chameleon_filtered_deep` and `squirrel_filtered_deep` have the networks of the tuned GCNs of Luo et
 al. (`heterophilous_layers.py`), with none, gcn, open, ends, learned and learned_ends.
 
-    python examples/heterophilous.py --data FOLDER        # FOLDER/{minesweeper,...}.npz
-    python examples/heterophilous.py --data FOLDER --sets chameleon_filtered --variants open ends
-    python examples/heterophilous.py --quick              # a small grid, seconds
+    python examples/benchmarks/heterophilous.py --data FOLDER  # FOLDER/{minesweeper,...}.npz
+    python examples/benchmarks/heterophilous.py --data FOLDER --sets actor --variants open ends
+    python examples/benchmarks/heterophilous.py --quick  # a small grid, seconds
 
 Writes a row a run to heterophilous.csv and the tables to heterophilous_tables.md in --output;
 what the CSV has already is not run again. What came out, and what was chosen on which nodes, is in
@@ -33,16 +33,18 @@ what the CSV has already is not run again. What came out, and what was chosen on
 import argparse
 import itertools
 import os
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from heterophilous_graphs import PARTS, load, score, small_grid
-from heterophilous_layers import LAYER_VARIANTS, Layers
-from heterophilous_network import VARIANTS, Net, Settings
+from helpers.heterophilous_graphs import PARTS, load, score, small_grid
+from helpers.heterophilous_layers import LAYER_VARIANTS, Layers
+from helpers.heterophilous_network import VARIANTS, Net, Settings
 from study.comparison import paired_comparisons
 from torch.nn import Module
 from torch.optim import Optimizer

@@ -6,7 +6,7 @@ of several types; in some of them most edges join nodes of one class, in the oth
 how well each conducts, from the types (`num_relations`) or from features of the edges. All else is
 as in PyG's `examples/gcn.py`; the test accuracy is that of the best validation.
 
-    python examples/edge_types.py --seeds 3
+    python examples/benchmarks/edge_types.py --seeds 3
 """
 
 import argparse

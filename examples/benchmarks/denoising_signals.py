@@ -6,8 +6,8 @@ the diffusion that predicts them ("Noise2Self", Batson and Royer, ICML 2019), si
 known noise to add.
 Shapes and counts are simulated, so that the truth is known.
 
-    python examples/denoising_signals.py            # writes denoising_signals.csv to --output
-    python examples/denoising_signals.py --quick
+    python examples/benchmarks/denoising_signals.py  # writes denoising_signals.csv to --output
+    python examples/benchmarks/denoising_signals.py --quick
 
 Normals are scored by their mean error in degrees, beside isotropic heat on the same graph and a
 bilateral filter, both with the parameters that are best by the truth. Expression is scored by the
@@ -18,13 +18,15 @@ Noise2Self chooses.
 
 import argparse
 import itertools
+import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas as pd
-import self_denoiser
 import torch
 import torch.nn.functional as F
-from self_denoiser import Graph, recorrupt, train
+from helpers import self_denoiser
+from helpers.self_denoiser import Graph, recorrupt, train
 from torch import Tensor, nn
 from torch_geometric import seed_everything
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from patch_graph import patch_graph
+from helpers.patch_graph import patch_graph
 from torch import Tensor, nn
 
 from jsem_pyg.graph import GraphStructure

@@ -5,9 +5,9 @@ Gaussian process on the road graph (`jsem_pyg.training.interpolate`), on which e
 alike or learns how well it conducts, and by methods that know the map only. What is chosen by hand
 was chosen on the first half of the snapshots (`--choose`); the table is of the second half.
 
-    python examples/road_sensors.py                           # a small made-up ring road, seconds
-    python examples/road_sensors.py --data metr_la_week.npz   # METR-LA, 20 draws, minutes
-    python examples/road_sensors.py --data metr_la_week.npz --choose
+    python examples/benchmarks/road_sensors.py  # a small made-up ring road, seconds
+    python examples/benchmarks/road_sensors.py --data metr_la_week.npz  # METR-LA, 20 draws, minutes
+    python examples/benchmarks/road_sensors.py --data metr_la_week.npz --choose
 
 The file has `adjacency` [N, N], exp(-d^2) of directed road distances, `latlon` [N, 2] and `speed`
 [T, N]. Writes road_sensors.csv, a row a draw and method, and road_sensors.png, a map of the edges

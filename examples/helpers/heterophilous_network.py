@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from heterophilous_graphs import node_geometry
+from helpers.heterophilous_graphs import node_geometry
 from study.endpoint_conductance import EndpointConductance
 from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Parameter

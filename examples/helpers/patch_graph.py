@@ -39,7 +39,7 @@ def patch_graph(
     These are its eight neighbours on the grid, and among the pixels of a window the k with the
     nearest patches: those with the smallest mean squared difference. Nothing clean is needed. A
     conductance of the features of the edges can learn which of them to close, see
-    `examples/denoising.py`.
+    `examples/benchmarks/denoising.py`.
 
     Features are logarithms, and in units of the noise, so that they mean the same in other pictures
     and at other noise. With :math:`d_r^2` the mean squared difference of two patches of

@@ -12,7 +12,7 @@ lower class to a higher one ("order"). Heat of 100 known labels, read at the oth
 
 Time and q are chosen on 100 validation nodes.
 
-    python examples/directed.py --seeds 5
+    python examples/benchmarks/directed.py --seeds 5
 """
 
 import argparse

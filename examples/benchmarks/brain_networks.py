@@ -5,8 +5,8 @@ regions goes together. The heat kernel of the structure, stretched to fit, predi
 time and the conductance of the edges are fitted on one map of the brain (100 regions) and applied
 to maps with other regions, whose function only scores. A tenth of the regions stops the training.
 
-    python examples/brain_networks.py                             # a small made-up brain, seconds
-    python examples/brain_networks.py --data hcp_connectomes.npz  # group means, seconds
+    python examples/benchmarks/brain_networks.py  # a small made-up brain, seconds
+    python examples/benchmarks/brain_networks.py --data hcp_connectomes.npz  # group means, seconds
 
 A file has `sc_P`, `fc_P` [N, N] and `labels_P` [N] for each map P. What came out is in
 `examples/results/brain_networks.md`.

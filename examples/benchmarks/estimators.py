@@ -1,7 +1,7 @@
 """Heat in the pipelines of scikit-learn: before KMeans, HDBSCAN and UMAP, and for points to come.
 
-    python examples/estimators.py                                 # digits, no file needed
-    python examples/estimators.py --embeddings embeddings.npz     # with x [N, D] and y [N]
+    python examples/benchmarks/estimators.py  # digits, no file needed
+    python examples/benchmarks/estimators.py --embeddings embeddings.npz  # with x [N, D] and y [N]
 
 Three tables and a picture. Clusters: how well they agree with the labels (ARI), how many there are,
 and which share of the points HDBSCAN leaves out as noise (these count as a cluster of their own).

@@ -6,7 +6,7 @@ accuracy of the first epoch with the best validation accuracy. Every convolution
 A seed draws parameters and dropout, and with `--split random` also 20 labels a class, 500 nodes for
 validation and 1,000 for the test.
 
-    python examples/drop_in.py --root data/Planetoid --dataset Cora --conv gcn ours
+    python examples/benchmarks/drop_in.py --root data/Planetoid --dataset Cora --conv gcn ours
 """
 
 import argparse
