@@ -141,7 +141,7 @@ BENCHMARKS = [
         slow=True,
         needs=("git",),
     ),
-    Run("relational", "accuracy --quick --kinds RGCNConv RelationalChebConv"),
+    Run("relational", "accuracy --quick --kinds RGCNConv HeteroChebConv"),
     Run("relational", "precompute --quick"),
     Run(
         "neighbours",

@@ -1,4 +1,4 @@
-"""RelationalChebConv beside RGCNConv, HGTConv and HANConv, in the same network.
+"""HeteroChebConv beside RGCNConv, HGTConv and HANConv, in the same network.
 
 Node features are mapped to a common width, then come two convolutions with ReLU and dropout, and a
 linear classifier of the target nodes. Only the convolution differs. Types without features get the
@@ -45,13 +45,13 @@ from torch_geometric.nn import FastRGCNConv, HANConv, HGTConv, RGCNConv
 from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import scatter
 
-from jsem_pyg.nn import RelationalChebConv, relational_features
+from jsem_pyg.nn import HeteroChebConv, relational_features
 
 SETTINGS: dict[str, list[dict]] = {
     "RGCNConv": [{"num_bases": None}, {"num_bases": 4}],
     "HGTConv": [{"heads": 4}, {"heads": 1}],
     "HANConv": [{"heads": 4}, {"heads": 1}],
-    "RelationalChebConv": [{"t": 1.0, "from_neighbors": True}, {"t": 5.0}],
+    "HeteroChebConv": [{"t": 1.0, "from_neighbors": True}, {"t": 5.0}],
     "FastRGCNConv": [{}],
 }
 KINDS = tuple(SETTINGS)[:4]
@@ -183,7 +183,7 @@ class Network(Module):
             "FastRGCNConv": lambda: FastRGCNConv(hidden, hidden, len(metadata[1])),
             "HGTConv": lambda: HGTConv(hidden, hidden, metadata, **setting),
             "HANConv": lambda: HANConv(hidden, hidden, metadata, **setting),
-            "RelationalChebConv": lambda: RelationalChebConv(hidden, hidden, metadata, **setting),
+            "HeteroChebConv": lambda: HeteroChebConv(hidden, hidden, metadata, **setting),
         }
         self.convs = ModuleList(make[kind]() for _ in range(2))
         self.head = Linear(hidden, int(data[data.target].y.max()) + 1)

@@ -39,14 +39,14 @@ def check_pairs(name: str, value: Any, columns: str) -> None:
     check_dense(name, value)
 
 
-def check_edge_index_shape(edge_index: Any) -> None:
+def check_edge_index_shape(edge_index: Any, name: str = "edge_index") -> None:
     """Raise unless `edge_index` is an integer tensor of shape [2, E]."""
     if scipy.sparse.issparse(edge_index):
         raise TypeError(
-            "Expected 'edge_index' to be a [2, E] integer tensor (got a sparse matrix of SciPy's). "
+            f"Expected '{name}' to be a [2, E] integer tensor (got a sparse matrix of SciPy's). "
             "To fix this, call torch_geometric.utils.from_scipy_sparse_matrix(matrix)."
         )
-    check_pairs("edge_index", edge_index, "E")
+    check_pairs(name, edge_index, "E")
 
 
 def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:

@@ -30,24 +30,30 @@ class Adjacency(NamedTuple):
         return (self.row, self.col) if self.rows_are_targets else (self.col, self.row)
 
 
-def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
-    """Read an `edge_index` [2, E], or an N x N sparse matrix whose rows are targets."""
+def read_adjacency(
+    edge_index: Any, num_nodes: int | tuple[int, int], name: str = "edge_index"
+) -> Adjacency:
+    """Read an `edge_index` [2, E], or an N x N sparse matrix whose rows are targets.
+
+    Of two node types, `num_nodes` are the targets and the sources.
+    """
     if isinstance(edge_index, Adjacency):  # is read already
         return edge_index
+    shape = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
     if isinstance(edge_index, SparseTensor):
-        _check_size(tuple(edge_index.sizes()), num_nodes)
+        _check_size(tuple(edge_index.sizes()), shape, name)
         row, col = edge_index.storage.row(), edge_index.storage.col()
         return Adjacency(row, col, edge_index.storage.value(), (row, col), True)
     if isinstance(edge_index, EdgeIndex):
         edge_index = edge_index.as_tensor()
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
-        return _read_torch_sparse(edge_index, num_nodes)
-    check_edge_index_shape(edge_index)
+        return _read_torch_sparse(edge_index, shape, name)
+    check_edge_index_shape(edge_index, name)
     return Adjacency(edge_index[0], edge_index[1], None, (edge_index,), False)
 
 
-def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
-    _check_size(tuple(matrix.shape), num_nodes)
+def _read_torch_sparse(matrix: Tensor, shape: tuple[int, int], name: str) -> Adjacency:
+    _check_size(tuple(matrix.shape), shape, name)
     if matrix.layout == torch.sparse_coo:
         matrix = matrix.coalesce()
         indices = matrix.indices()
@@ -61,7 +67,7 @@ def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
         col = _expand(pointer, index)
         return Adjacency(index, col, matrix.values(), (pointer, index), True)
     raise ValueError(
-        "Expected a sparse 'edge_index' to have the layout torch.sparse_coo, torch.sparse_csr or "
+        f"Expected a sparse '{name}' to have the layout torch.sparse_coo, torch.sparse_csr or "
         f"torch.sparse_csc (got {matrix.layout})."
     )
 
@@ -92,9 +98,9 @@ def _expand(pointer: Tensor, index: Tensor) -> Tensor:
     return rows.repeat_interleave(pointer.diff(), output_size=index.numel())
 
 
-def _check_size(shape: tuple[int, ...], num_nodes: int) -> None:
-    if shape != (num_nodes, num_nodes):
+def _check_size(given: tuple[int, ...], shape: tuple[int, int], name: str) -> None:
+    if given != shape:
         raise ValueError(
-            f"Expected a sparse 'edge_index' of shape [{num_nodes}, {num_nodes}], as many rows as "
-            f"'x' has nodes (got {list(shape)})."
+            f"Expected a sparse '{name}' of shape {list(shape)}, as many rows as there are targets "
+            f"and columns as there are sources among the nodes of 'x' (got {list(given)})."
         )

@@ -4,8 +4,9 @@ A heterogeneous graph has nodes of several types. The nodes of all types stand i
 after the other, so that a node has one number in the whole graph.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -18,9 +19,12 @@ from .._checks import (
     check_instance,
     check_node_index,
     check_nonnegative_int,
-    check_pairs,
 )
+from .adjacency import Adjacency, read_adjacency
+from .prepare import choose_weight
 from .structure import GraphStructure
+
+_log = logging.getLogger(__name__)
 
 EdgeType = tuple[str, str, str]
 Metadata = tuple[Sequence[str], Sequence[EdgeType]]
@@ -32,7 +36,7 @@ class Pairs(NamedTuple):
     relation: Tensor  #: [P] in [0, R), ascending
     source: Tensor  #: [P] the node at one end
     target: Tensor  #: [P] the node at the other end
-    place: Tensor  #: [E] 4 p + form of each given edge; 4 P for a self-loop, which is left out
+    place: Tensor  #: [E] 4 p + form of each given edge; 4 P for one that is left out
 
     @property
     def has_repeated(self) -> bool:
@@ -55,14 +59,20 @@ class Pairs(NamedTuple):
 
 
 def read_pairs(
-    source: Tensor, target: Tensor, relation: Tensor, num_nodes: int, form: Tensor
+    source: Tensor,
+    target: Tensor,
+    relation: Tensor,
+    num_nodes: int,
+    form: Tensor,
+    keep_loops: bool = False,
 ) -> Pairs:
     """Join edges [E] of relations [E], given in several forms [E]: numbers from 0 to 3.
 
     The form of an edge says in which direction it was given, and if by the reverse of its type. An
-    edge between the same two nodes in another relation is another pair.
+    edge between the same two nodes in another relation is another pair. Self-loops are left out,
+    or are pairs of a node with itself.
     """
-    is_edge = source != target
+    is_edge = (source != target) | keep_loops
     key = (relation * num_nodes + source) * num_nodes + target
     found, pair = key[is_edge].unique(return_inverse=True)
     place = torch.full_like(source, 4 * len(found))
@@ -75,12 +85,13 @@ class HeteroGraph:
 
     Args:
         edge_index_dict: [2, E] for an edge type (source type, relation, target type), by the
-            numbers that nodes have in their type. An edge may be given in one direction or both.
+            numbers that nodes have in their type, or the transposed adjacency matrix. An edge may
+            be given in one direction or both.
         num_nodes: the number of nodes of each type.
         edge_types: edge types in the order of their relations; None: as in the dictionary.
             The type (b, rev_r, a), as :class:`torch_geometric.transforms.ToUndirected` adds it,
             belongs to the relation (a, r, b).
-        drop_self_loops: leave self-loops out; otherwise they are refused.
+        keep_loops: self-loops are pairs of a node with itself; otherwise they are left out.
 
     Attributes:
         relations: the R relations.
@@ -89,17 +100,16 @@ class HeteroGraph:
 
     Raises:
         TypeError: if a dictionary or an edge_index is something else.
-        ValueError: if a type is unknown, or an edge is a self-loop or leaves the range of nodes.
+        ValueError: if a type is unknown, or an edge leaves the range of nodes.
     """
 
     def __init__(
         self,
-        edge_index_dict: Mapping[EdgeType, Tensor],
+        edge_index_dict: Mapping[EdgeType, Any],
         num_nodes: Mapping[str, int],
         edge_types: Sequence[EdgeType] | None = None,
-        drop_self_loops: bool = False,
+        keep_loops: bool = False,
     ) -> None:
-        self._drop_self_loops = drop_self_loops
         given = list(edge_index_dict) if edge_types is None else list(edge_types)
         self.relations, self._member = merge_reverse(given)
         self.rows: dict[str, slice] = {}
@@ -114,7 +124,9 @@ class HeteroGraph:
         if not parts:
             parts = [(torch.empty(0, dtype=torch.int64),) * 4]
         source, target, relation, form = (torch.cat(each) for each in zip(*parts, strict=True))
-        self.pairs = read_pairs(source, target, relation, max(first, 1), form)
+        if not keep_loops and bool((source == target).any()):
+            say_of_self_loops("are left out: heat along them adds nothing.")
+        self.pairs = read_pairs(source, target, relation, max(first, 1), form, keep_loops)
         self._has_repeated = self.pairs.has_repeated
 
     @cached_property
@@ -136,23 +148,23 @@ class HeteroGraph:
                 f"{name!r}). To fix this, build the layer from the metadata() of the graph that it "
                 "is called with, after all transforms."
             )
-        argument = f"edge_index_dict[{name!r}]"
-        check_pairs(argument, edge_index, "E")
-        ends = []
-        for end, node_type in zip(edge_index.long(), (name[0], name[2]), strict=True):
+        argument, ends = f"edge_index_dict[{name!r}]", []
+        for node_type in (name[0], name[2]):
             if node_type not in self.rows:
                 raise ValueError(
                     f"Expected nodes of the type {node_type!r}, since {argument} names them (got "
                     f"nodes of the types {', '.join(map(repr, self.rows))}). To fix this, set "
                     f"data[{node_type!r}].num_nodes, or pass features of them."
                 )
-            rows = self.rows[node_type]
-            check_node_index(argument, end, rows.stop - rows.start)
-            ends.append(end + rows.start)
+            ends.append(self.rows[node_type])
+        sizes = [rows.stop - rows.start for rows in ends]
+        given = read_adjacency(edge_index, (sizes[1], sizes[0]), argument).ends()[::-1]
+        for end, size in zip(given, sizes, strict=True):
+            check_node_index(argument, end, size)
+        source, target = (end.long() + rows.start for end, rows in zip(given, ends, strict=True))
         relation, is_reversed = self._member[name]
-        source, target = reversed(ends) if is_reversed else ends
-        if not self._drop_self_loops:
-            refuse_self_loops(argument, source, target)
+        if is_reversed:
+            source, target = target, source
         form = torch.full_like(source, is_reversed)
         if name[0] == name[2]:  # both directions may stand in one edge_index
             form += 2 * (source > target)
@@ -174,7 +186,7 @@ class HeteroGraph:
                 f"Expected 'edge_weight_dict' to have edge types of 'edge_index_dict' (got "
                 f"{unknown[0]!r})."
             )
-        parts = []
+        parts = [torch.ones(0, device=self.pairs.source.device)]  # there may be no types
         for name, count in zip(self._edge_types, self._counts, strict=True):
             weight = given.get(name)
             if weight is None:
@@ -266,12 +278,27 @@ def check_dictionaries(
         raise TypeError(f"Expected the features in 'x_dict' to be of one type (got {dtypes}).")
 
 
-def refuse_self_loops(argument: str, source: Tensor, target: Tensor) -> None:
-    """Raise if an edge [E] leads from a node to itself."""
-    if bool((source == target).any()):
-        raise ValueError(
-            f"Expected {argument} without self-loops (got {int((source == target).sum())}). "
-            "To fix this, leave them out, with their type and weight "
-            "(torch_geometric.utils.remove_self_loops); RelationalChebConv(..., "
-            "add_self_loops=True) replaces them by its own."
-        )
+@cache
+def say_of_self_loops(what: str) -> None:
+    """Say once what becomes of self-loops."""
+    _log.warning("Self-loops %s", what)
+
+
+def read_dictionaries(
+    edge_index_dict: Mapping[EdgeType, Any],
+    edge_weight_dict: Mapping[EdgeType, Tensor] | None,
+    num_nodes: Mapping[str, int],
+) -> tuple[dict[EdgeType, Adjacency], dict[EdgeType, Tensor], tuple[Tensor, ...]]:
+    """Read edge indices or sparse matrices by edge type, whose values are weights.
+
+    Returns also the tensors that identify the graph.
+    """
+    graphs: dict[EdgeType, Adjacency] = {}
+    weights = dict(edge_weight_dict or {})
+    for name, given in edge_index_dict.items():
+        shape = num_nodes.get(name[2], -1), num_nodes.get(name[0], -1)
+        graphs[name] = read_adjacency(given, shape, f"edge_index_dict[{name!r}]")
+        stored = choose_weight(graphs[name].weight, weights.get(name))
+        if stored is not None:
+            weights[name] = stored
+    return graphs, weights, tuple(each for graph in graphs.values() for each in graph.identity)

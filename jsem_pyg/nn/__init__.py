@@ -5,6 +5,7 @@ from .anisotropic_diffusion import AnisotropicDiffusion
 from .conduct import AgreementConductance
 from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
+from .hetero_cheb_conv import HeteroChebConv
 from .hetero_diffusion import HeteroDiffusion
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
@@ -18,6 +19,7 @@ __all__ = [
     "AnisotropicChebConv",
     "AnisotropicDiffusion",
     "DiffusionClassifier",
+    "HeteroChebConv",
     "HeteroDiffusion",
     "HypergraphChebConv",
     "HypergraphDiffusion",

@@ -310,7 +310,8 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         raise ValueError(
             "Expected 'x' to belong to one set of nodes, since diffusion needs an edge's both "
             f"directions (got a pair of {shown(x[0])} and {shown(x[-1])}, as for a relation "
-            "between two node types). To fix this, use jsem_pyg.nn.RelationalChebConv or "
-            "HeteroDiffusion, which take all relations of a HeteroData at once."
+            "between two node types). To fix this, use jsem_pyg.nn.HeteroChebConv or "
+            "HeteroDiffusion, which take all relations of a HeteroData at once, not a layer for "
+            "each relation in HeteroConv or to_hetero."
         )
     return x[0]

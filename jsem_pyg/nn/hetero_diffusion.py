@@ -8,7 +8,14 @@ from torch import Tensor
 
 from .._checks import check_instance
 from ..graph.prepare import GraphReader
-from ..graph.relations import EdgeType, HeteroGraph, Metadata, check_dictionaries, merge_reverse
+from ..graph.relations import (
+    EdgeType,
+    HeteroGraph,
+    Metadata,
+    check_dictionaries,
+    merge_reverse,
+    read_dictionaries,
+)
 from ..kernels.torch_func import eager
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .relation_conductance import Relations
@@ -26,7 +33,7 @@ class HeteroDiffusion(torch.nn.Module):
     reverse: the type `(b, 'rev_r', a)`, which :class:`torch_geometric.transforms.ToUndirected`
     adds, is the same relation as `(a, 'r', b)`. A new layer conducts alike everywhere. There is no
     map of channels, so all types have features of the same width; for a matrix a relation see
-    :class:`~jsem_pyg.nn.RelationalChebConv`.
+    :class:`~jsem_pyg.nn.HeteroChebConv`. Self-loops are left out: heat along them adds nothing.
 
     Args:
         metadata (tuple): Node types and edge types, as ``HeteroData.metadata()`` returns them.
@@ -37,7 +44,9 @@ class HeteroDiffusion(torch.nn.Module):
 
     Shapes:
         - **input:** for each node type features :math:`(\ldots, |\mathcal{V}_a|, D)`, for each edge
-          type :math:`(2, |\mathcal{E}_r|)` and, optionally, weights :math:`(|\mathcal{E}_r|)`
+          type :math:`(2, |\mathcal{E}_r|)`, or the transposed sparse adjacency matrix
+          :math:`(|\mathcal{V}_b|, |\mathcal{V}_a|)`, and, optionally, weights
+          :math:`(|\mathcal{E}_r|)`
         - **output:** for each node type :math:`(\ldots, |\mathcal{V}_a|, S \cdot D)`
 
     Example:
@@ -68,7 +77,7 @@ class HeteroDiffusion(torch.nn.Module):
     def forward(
         self,
         x_dict: Mapping[str, Tensor],
-        edge_index_dict: Mapping[EdgeType, Tensor],
+        edge_index_dict: Mapping[EdgeType, Any],
         edge_weight_dict: Mapping[EdgeType, Tensor] | None = None,
     ) -> dict[str, Tensor]:
         """Diffuse the features of all nodes; see the class for shapes."""
@@ -80,13 +89,14 @@ class HeteroDiffusion(torch.nn.Module):
                 "this, map them first, by torch_geometric.nn.HeteroDictLinear."
             )
         num_nodes = {name: x_dict[name].size(-2) for name in self.node_types}
+        graphs, weights, given = read_dictionaries(edge_index_dict, edge_weight_dict, num_nodes)
         graph: HeteroGraph = self._reader.recall(
-            tuple(edge_index_dict.values()),
-            lambda: HeteroGraph(edge_index_dict, num_nodes, self.edge_types),
-            tuple(edge_index_dict),
+            given,
+            lambda: HeteroGraph(graphs, num_nodes, self.edge_types),
+            tuple(graphs),
             tuple(num_nodes.values()),
         )
-        x, weight = graph.join(x_dict), graph.edge_weight(edge_weight_dict)
+        x, weight = graph.join(x_dict), graph.edge_weight(weights)
         out = self.diffusion(x, graph.structure, weight, edge_type=graph.edge_type)
         return graph.split(out)
 
@@ -104,11 +114,9 @@ class HeteroDiffusion(torch.nn.Module):
         self.diffusion.reset_parameters()
 
 
-def read_metadata(
-    metadata: Any, name: str = "metadata", other: str = ""
-) -> tuple[list[str], list[EdgeType]]:
+def read_metadata(metadata: Any) -> tuple[list[str], list[EdgeType]]:
     """Read node types and edge types; raise unless they are what `HeteroData.metadata` returns."""
-    check_instance(name, metadata, (tuple, list), f"{other}a pair of node types and edge types")
+    check_instance("metadata", metadata, (tuple, list), "a pair of node types and edge types")
     is_pair = len(metadata) == 2 and all(isinstance(each, (list, tuple)) for each in metadata)
     if not is_pair or not metadata[1] or any(len(each) != 3 for each in metadata[1]):
         raise ValueError(

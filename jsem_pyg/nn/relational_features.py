@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.dense.linear import HeteroDictLinear
+from torch_geometric.nn.dense.linear import Linear
 
 from .._checks import check_instance, check_nonnegative_int, check_positive_int
 from .._precision import center_and_normalize
 from ..graph.relations import EdgeType, check_dictionaries
-from .relational_cheb_conv import RelationalChebConv
+from .hetero_cheb_conv import HeteroChebConv
 
 
 @torch.no_grad()
@@ -25,7 +25,7 @@ def relational_features(
 ) -> dict[str, Tensor]:
     r"""Diffuse random projections along every relation, several times, once and for all.
 
-    In place of the matrices of a :class:`~jsem_pyg.nn.RelationalChebConv` there are random ones,
+    In place of the matrices of a :class:`~jsem_pyg.nn.HeteroChebConv` there are random ones,
     so that a hop is a random projection of what all relations give (Hu et al. 2024, "Efficient
     heterogeneous graph learning via random projection"). Any model of single nodes trains on the
     result in mini-batches; no gradient flows through the graph.
@@ -58,17 +58,14 @@ def relational_features(
     like = next(iter(x_dict.values()))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        maps = HeteroDictLinear(widths, dim, bias=False).to(like)
-        conv = RelationalChebConv(
-            dim, dim, (list(x_dict), list(edge_index_dict)), t, learn_t=False, bias=False
-        ).to(like)
-        x_dict = maps(x_dict)
-        found = [x_dict]
+        maps = {name: Linear(width, dim, bias=False).to(like) for name, width in widths.items()}
+        metadata = list(x_dict), list(edge_index_dict)
+        conv = HeteroChebConv(dim, dim, metadata, t, learn_t=False, bias=False).to(like)
+        found = [{name: maps[name](x) for name, x in x_dict.items()}]
         for _ in range(hops):
-            x_dict = {name: center_and_normalize(x) for name, x in x_dict.items()}
+            x_dict = {name: center_and_normalize(x) for name, x in found[-1].items()}
             conv.reset_parameters()
-            x_dict = conv(x_dict, edge_index_dict, edge_weight_dict)
-            found.append(x_dict)
+            found.append(conv(x_dict, edge_index_dict, edge_weight_dict))
     return {
         name: torch.cat([center_and_normalize(each[name]) for each in found], -1) for name in widths
     }

@@ -60,7 +60,7 @@ def laplacian_operator(
     normalization: str | None = "sym",
     conductance: Tensor | None = None,
     backend: str = "auto",
-    self_loop: float = 0.0,
+    self_loop: float | Tensor = 0.0,
     dtype: torch.dtype | None = None,
     node_mass: Tensor | None = None,
 ) -> HeatOperator:
@@ -80,14 +80,16 @@ def laplacian_operator(
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
             equation 2). Beside it an edge counts by its conductance over the mean conductance of
             the edges around, so that a common factor of all conductances changes nothing.
-            D - W does not depend on loops.
+            Or [n] weights of loops, on a graph without isolated nodes. D - W does not depend on
+            loops.
         dtype: what signals are computed in, and so the type of the entries of S; None: that of the
             weights. Roots of degrees or masses that differ by more than 1e6 are used in float64.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
             `normalization=None`; None: ones.
     """
     check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
-    check_nonnegative("self_loop", self_loop)
+    if not isinstance(self_loop, Tensor):
+        check_nonnegative("self_loop", self_loop)
     if dtype is None:
         given = [each.dtype for each in (edge_weight, conductance) if each is not None]
         dtype = functools.reduce(torch.promote_types, given or [torch.get_default_dtype()])
@@ -103,7 +105,7 @@ def laplacian_entries(
     edge_weight: Tensor | None,
     normalization: str | None,
     conductance: Tensor | None = None,
-    self_loop: float = 0.0,
+    self_loop: float | Tensor = 0.0,
     node_mass: Tensor | None = None,
 ) -> Entries:
     """Compute the entries of S, see :func:`laplacian_operator`, in float64 (on MPS in float32)."""
@@ -113,24 +115,25 @@ def laplacian_entries(
     weight = _slot_weights(structure, edge_weight, conductance)
     if normalization is None:
         return _combinatorial(structure, weight, node_mass)
-    if conductance is not None and self_loop > 0:
+    has_loops = isinstance(self_loop, Tensor) or self_loop > 0
+    if conductance is not None and has_loops:
         weight = _relative_weights(structure, weight, edge_weight)
-    return _normalized(structure, weight, self_loop, normalization == "rw")
+    return _normalized(structure, weight, self_loop if has_loops else None, normalization == "rw")
 
 
 def _normalized(
-    structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool
+    structure: GraphRows, weight: Tensor, self_loop: float | Tensor | None, random_walk: bool
 ) -> Entries:
     """Compute S_ij = w_ij / sqrt(d_i d_j), loops included; "rw" scales its rows by sqrt(d)."""
-    degree = structure.row_sums(weight) + self_loop
+    degree = structure.row_sums(weight) + (0 if self_loop is None else self_loop)
     isolated = degree == 0
     fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
     root = torch.where(isolated, fill, degree).sqrt()
     off_diagonal = _between(structure, weight, 1 / root)
-    diagonal = self_loop / root / root if self_loop > 0 else None
+    diagonal = None if self_loop is None else self_loop / root / root
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
-    alone = isolated if has_isolated and self_loop == 0 else None
+    alone = isolated if has_isolated and self_loop is None else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
     return Entries(off_diagonal, diagonal, 1.0, row_scale, alone, condition)
 

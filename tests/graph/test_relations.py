@@ -39,7 +39,7 @@ def dense(edges, weights):
 @pytest.mark.parametrize("has_weight", [True, False])
 def test_weights_are_summed_in_a_direction_and_averaged_over_both(seed, has_weight):
     edges, weights = draw(seed)
-    graph = HeteroGraph(edges, COUNTS, drop_self_loops=True)
+    graph = HeteroGraph(edges, COUNTS)
     found = graph.edge_weight(weights if has_weight else None)
     if not has_weight:
         weights = {name: torch.ones_like(weight) for name, weight in weights.items()}
@@ -53,7 +53,7 @@ def test_weights_are_summed_in_a_direction_and_averaged_over_both(seed, has_weig
 
 def test_the_gradient_of_weights():
     edges, weights = draw(0)
-    graph = HeteroGraph(edges, COUNTS, drop_self_loops=True)
+    graph = HeteroGraph(edges, COUNTS)
     names = list(edges)
 
     def weigh(*given):
@@ -99,7 +99,6 @@ def test_no_edges_at_all():
         ({("a", "t", "a"): torch.zeros(2, 1, dtype=torch.long)}, "edge types of the metadata"),
         ({A_R_B: torch.tensor([[0], [3]])}, r"edge_index_dict\[\('a', 'r', 'b'\)\].*\[0, 3\)"),
         ({A_R_B: torch.zeros(3, 1, dtype=torch.long)}, r"edge_index_dict.*shape \[2, E\]"),
-        ({A_S_A: torch.tensor([[1], [1]])}, "without self-loops"),
     ],
 )
 def test_edges_that_do_not_fit_are_refused(edges, message):

@@ -13,6 +13,7 @@ from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
     DiffusionClassifier,
+    HeteroChebConv,
     HeteroDiffusion,
     HypergraphChebConv,
     HypergraphDiffusion,
@@ -64,6 +65,8 @@ LAYERS = [
     (lambda: RelationConductance(3), lambda layer: layer(torch.tensor([0, 2, 1]))),
     (lambda: HeteroDiffusion((["a"], [("a", "to", "a")])), lambda layer: layer(
         {"a": torch.eye(3)}, {("a", "to", "a"): EDGES})["a"]),
+    (lambda: HeteroChebConv({"a": 2}, 3, (["a"], [("a", "to", "a")])), lambda layer: layer(
+        {"a": torch.randn(3, 2)}, {("a", "to", "a"): EDGES})["a"]),
     (lambda: RelationalChebConv(2, 3, 2, num_bases=1), lambda layer: layer(
         torch.randn(3, 2), EDGES, torch.tensor([0, 1]))),
 ]  # fmt: skip

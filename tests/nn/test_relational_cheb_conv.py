@@ -1,4 +1,4 @@
-"""RelationalChebConv beside its formula, relation by relation, with dense exponentials."""
+"""RelationalChebConv and HeteroChebConv beside their formula, with dense exponentials."""
 
 import copy
 
@@ -6,10 +6,13 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 from torch_geometric.loader import NeighborLoader
-from torch_geometric.transforms import ToUndirected
+from torch_geometric.nn import RGCNConv
+from torch_geometric.transforms import ToSparseTensor, ToUndirected
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.nn import RelationalChebConv
+from jsem_pyg.graph.relations import say_of_self_loops
+from jsem_pyg.nn import HeteroChebConv, HeteroDiffusion, RelationalChebConv, relational_features
+from jsem_pyg.training import propagate_labels
 
 NODES = {"author": 5, "paper": 7, "venue": 1, "term": 3}
 WRITES, PRINTS, CITES = EDGE_TYPES = (
@@ -57,6 +60,8 @@ def dense_heat(adjacency, t, options):
 
 
 def dense_laplacian(adjacency, options):
+    if options.self_loop:
+        adjacency = adjacency - adjacency.diag().diag()
     adjacency = adjacency + options.self_loop * torch.eye(len(adjacency), dtype=torch.float64)
     degree = adjacency.sum(1)
     laplacian = torch.diag(degree) - adjacency
@@ -70,8 +75,10 @@ def dense_laplacian(adjacency, options):
 
 def matrices(conv):
     """Theta [R, in, out] and the maps of the nodes themselves [T, in, out], by the definition."""
+    roots = [lin.weight.double().T for lin in getattr(conv, "roots", [])]
+    conv = getattr(conv, "conv", conv)
     maps = conv.lin.weight.double().view(-1, conv.out_channels, conv.lin.in_channels).mT
-    theta, roots = maps[: conv.num_matrices], maps[conv.num_matrices :]
+    theta, roots = maps[: conv.num_matrices], [*maps[conv.num_matrices :], *roots]
     if conv.mixture is not None:
         theta = (conv.mixture.double()[:, :, None, None] * theta).sum(1)
     return theta, roots
@@ -79,11 +86,11 @@ def matrices(conv):
 
 def by_definition(conv, x_dict, edges, weights=None):
     """The sum over relations, each on the nodes of its types."""
-    theta, roots = matrices(conv)
+    (theta, roots), conv, relations = matrices(conv), conv.conv, conv.relations
     first = offsets()
     x = torch.cat(list(x_dict.values())).double()
     out = torch.zeros(len(x), conv.out_channels, dtype=torch.float64)
-    for r, name in enumerate(conv.relations):
+    for r, name in enumerate(relations):
         source, target = edges[name]
         source, target = source + first[name[0]], target + first[name[2]]
         weight = None if weights is None else weights.get(name)
@@ -103,17 +110,18 @@ def by_definition(conv, x_dict, edges, weights=None):
 
 def bent(conv):
     """The layer, with different times and a bias."""
+    whole, conv = conv, getattr(conv, "conv", conv)
     with torch.no_grad():
-        conv.time.raw.copy_(torch.linspace(-1, 1, len(conv.relations)))
+        conv.time.raw.copy_(torch.linspace(-1, 1, conv.num_relations))
         if conv.bias is not None:
             conv.bias.normal_()
-    return conv
+    return whole
 
 
 def assert_same(actual, expected, **tolerance):
     assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(actual[name].double(), value, **tolerance)
+        torch.testing.assert_close(actual[name].double(), value.double(), **tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -136,7 +144,7 @@ def assert_same(actual, expected, **tolerance):
 )
 def test_equals_the_sum_of_dense_exponentials(options, dtype):
     torch.manual_seed(0)
-    conv = bent(RelationalChebConv(4, 3, METADATA, tol=1e-9, **options)).to(dtype)
+    conv = bent(HeteroChebConv(4, 3, METADATA, tol=1e-9, **options)).to(dtype)
     x_dict, edges = make_features(dtype), make_edges()
     out, expected = conv(x_dict, edges), by_definition(conv, x_dict, edges)
     assert all(each.dtype == dtype for each in out.values())
@@ -186,7 +194,7 @@ def test_equals_heat_diffusion_of_every_relation_on_random_graphs(seed, normaliz
 
 def test_gradients():
     torch.manual_seed(0)
-    conv = bent(RelationalChebConv(2, 3, METADATA, num_bases=2, tol=1e-12)).double()
+    conv = bent(HeteroChebConv(2, 3, METADATA, num_bases=2, tol=1e-12)).double()
     x, edges = [each.requires_grad_() for each in make_features(width=2).values()], make_edges()
     names = [name for name, _ in conv.named_parameters()]
 
@@ -199,16 +207,16 @@ def test_gradients():
     assert torch.autograd.gradcheck(call, (*x, *conv.parameters()))
     out = call(*x, *conv.parameters()).square().sum()
     (grad,) = torch.autograd.grad(out, x[0], create_graph=True)
-    with pytest.raises(NotImplementedError, match="second derivative"):
+    with pytest.raises(RuntimeError, match="differentiate twice"):
         grad.sum().backward()
 
 
 def test_both_calls_agree_on_nodes_of_one_type():
     torch.manual_seed(0)
     names = [("node", each, "node") for each in "abc"]
-    of_types = RelationalChebConv(4, 3, (["node"], names))
+    of_types = HeteroChebConv(4, 3, (["node"], names))
     of_numbers = RelationalChebConv(4, 3, num_relations=3)
-    of_numbers.load_state_dict(of_types.state_dict())
+    of_numbers.load_state_dict(of_types.conv.state_dict())
     x, edge_index = torch.randn(9, 4), torch.tensor([[0, 1, 2, 3, 4], [5, 6, 7, 8, 0]])
     edge_type = torch.tensor([0, 1, 1, 2, 0])
     edges = {name: edge_index[:, edge_type == r] for r, name in enumerate(names)}
@@ -231,9 +239,9 @@ def test_reverse_types_and_second_directions_belong_to_their_relation():
     both = ToUndirected()(copy.copy(data))
     assert any(name[1].startswith("rev_") for name in both.edge_types)
     torch.manual_seed(0)
-    conv = RelationalChebConv(4, 3, data.metadata())
+    conv = HeteroChebConv(4, 3, data.metadata())
     torch.manual_seed(0)
-    other = RelationalChebConv(4, 3, both.metadata())
+    other = HeteroChebConv(4, 3, both.metadata())
     assert conv.relations == other.relations
     # `ToUndirected` drops the repeated edge.
     data[WRITES].edge_index = data[WRITES].edge_index.unique(dim=1)
@@ -263,9 +271,9 @@ def test_the_tolerance_bounds_the_error_in_the_norm_of_degrees(tol):
 def test_takes_to_homogeneous():
     data = make_data()
     flat = data.to_homogeneous()
-    conv = RelationalChebConv(4, 3, data.metadata())
+    conv = HeteroChebConv(4, 3, data.metadata())
     other = RelationalChebConv(4, 3, len(data.edge_types))
-    other.load_state_dict(conv.state_dict())
+    other.load_state_dict(conv.conv.state_dict())
     out = other(flat.x, flat.edge_index, flat.edge_type)
     # Here nodes keep their features in the relations of other types as well.
     expected, theta = conv(data.x_dict, data.edge_index_dict), matrices(conv)[0]
@@ -276,13 +284,12 @@ def test_takes_to_homogeneous():
 
 
 def test_weights_of_types():
-    conv = bent(RelationalChebConv(4, 3, METADATA, tol=1e-9)).double()
+    conv = bent(HeteroChebConv(4, 3, METADATA, tol=1e-9)).double()
     x_dict, edges = make_features(), make_edges()
     weights = {WRITES: torch.rand(6, dtype=torch.float64), CITES: torch.rand(5).double()}
     weights[WRITES][0] = 0  # leaves paper 0 alone
     expected = by_definition(conv, x_dict, edges, weights)
     assert_same(conv(x_dict, edges, weights), expected)
-    assert_same(conv(x_dict, edges, edge_weight_dict=weights), expected)
     with pytest.raises(ValueError, match="not learned"):
         conv(x_dict, edges, {PRINTS: torch.ones(3, requires_grad=True)})
 
@@ -291,9 +298,10 @@ def test_weights_of_types():
 def test_widths_that_differ_are_mapped_first(in_channels):
     widths = {"author": 2, "paper": 4, "venue": 3, "term": 1}
     x_dict = {name: torch.randn(NODES[name], width) for name, width in widths.items()}
-    conv = RelationalChebConv(in_channels, 6, METADATA, tol=1e-7)
+    conv = HeteroChebConv(in_channels, 6, METADATA, tol=1e-7)
     out = conv(x_dict, make_edges())
-    expected = by_definition(conv, conv.lin_dict(x_dict), make_edges())
+    mapped = {name: lin(x_dict[name]) for name, lin in zip(NODES, conv.lins, strict=True)}
+    expected = by_definition(conv, mapped, make_edges())
     assert_same(out, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -321,16 +329,16 @@ def test_nothing_to_diffuse():
 def test_fixed_times_have_no_gradient_and_learned_ones_move():
     x_dict, edges = make_features(torch.float32), make_edges()
     for learn_t in (False, True):
-        conv = RelationalChebConv(4, 3, METADATA, learn_t=learn_t)
+        conv = HeteroChebConv(4, 3, METADATA, learn_t=learn_t)
         sum(each.square().sum() for each in conv(x_dict, edges).values()).backward()
-        grad = conv.time.raw.grad
+        grad = conv.conv.time.raw.grad
         assert (grad is not None) == learn_t
     assert grad[:3].all()
     assert grad[3] == 0  # a relation without edges
 
 
 def test_a_graph_is_prepared_anew_only_when_it_changes():
-    conv, edges = RelationalChebConv(4, 3, METADATA, tol=1e-7), make_edges()
+    conv, edges = HeteroChebConv(4, 3, METADATA, tol=1e-7), make_edges()
     x_dict = make_features(torch.float32)
     before = conv(x_dict, edges)["venue"]
     assert torch.equal(conv(x_dict, edges)["venue"], before)
@@ -343,7 +351,7 @@ def test_a_graph_is_prepared_anew_only_when_it_changes():
 @pytest.mark.filterwarnings("ignore:Using '.*' without a 'pyg-lib' installation")
 def test_takes_the_batches_of_a_loader():
     data = ToUndirected()(make_data())
-    conv = RelationalChebConv(4, 3, data.metadata())
+    conv = HeteroChebConv(4, 3, data.metadata())
     loader = NeighborLoader(data, [3, 2], batch_size=2, input_nodes="paper")
     for batch in loader:
         out = conv(batch.x_dict, batch.edge_index_dict)
@@ -353,14 +361,14 @@ def test_takes_the_batches_of_a_loader():
 
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_code_calls_the_layer_as_it_is():
-    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    conv, edges = HeteroChebConv(4, 3, METADATA), make_edges()
     x_dict = make_features(torch.float32)
     compiled = torch.compile(lambda x: conv(x, edges)["paper"] * 2, backend="eager")
     torch.testing.assert_close(compiled(x_dict), 2 * conv(x_dict, edges)["paper"])
 
 
 def test_autocast_diffuses_in_full_precision():
-    conv, edges = RelationalChebConv(4, 3, METADATA), make_edges()
+    conv, edges = HeteroChebConv(4, 3, METADATA), make_edges()
     x_dict = make_features(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = conv(x_dict, edges)
@@ -369,7 +377,7 @@ def test_autocast_diffuses_in_full_precision():
 
 
 def call(conv=None, x=None, edges=None, weights=None):
-    conv = RelationalChebConv(4, 3, METADATA) if conv is None else conv
+    conv = HeteroChebConv(4, 3, METADATA) if conv is None else conv
     return conv(make_features(torch.float32) if x is None else x, edges or make_edges(), weights)
 
 
@@ -383,7 +391,7 @@ def number(x=None, edge_index=None, edge_type=None):
 
 def lazy():
     """A layer that has taken its widths from features of four columns."""
-    conv = RelationalChebConv(-1, 3, METADATA)
+    conv = HeteroChebConv(-1, 3, METADATA)
     call(conv)
     return conv
 
@@ -397,20 +405,19 @@ LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
         (lambda: RelationalChebConv(4, 3, 0), "num_relations"),
         (lambda: RelationalChebConv(0, 3, 2), "in_channels"),
         (lambda: RelationalChebConv({"a": 3}, 3, 2), "in_channels"),
-        (lambda: RelationalChebConv({"author": 3}, 3, METADATA), "in_channels"),
+        (lambda: HeteroChebConv({"author": 3}, 3, METADATA), "in_channels"),
         (lambda: RelationalChebConv(4, 3, 2, num_bases=0), "num_bases"),
         (lambda: RelationalChebConv(4, 3, 2, t=[1.0, 2.0, 3.0]), "'t'"),
         (lambda: RelationalChebConv(4, 3, 2, t=0.0), "'t'"),
         (lambda: call(x={"author": torch.zeros(5, 4)}), "x_dict"),
         (lambda: call(edges={("author", "knows", "author"): LOOP}), "metadata"),
-        (lambda: call(edges={CITES: LOOP}), "self-loops"),
+        (lambda: RelationalChebConv(4, 3, METADATA), r"HeteroChebConv\(in_channels"),
         (lambda: call(edges={CITES: LOOP + 9}), "cites"),
         (lambda: call(weights={CITES: torch.ones(2)}), "edge_weight_dict"),
         (lambda: call(x=make_edges()), "x_dict"),
         (lambda: call(lazy(), make_features(torch.float32, width=5)), r"x_dict\['author'\]"),
         (lambda: call(lazy(), make_features()), "'x_dict' to be torch.float32"),
         (lambda: RelationalChebConv(4, 3, 2.0), "num_relations"),
-        (lambda: number(edge_index=LOOP), r"'edge_index' without self-loops.*add_self"),
         (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
         (lambda: number(edge_type=[0]), "edge_type"),
         (lambda: number(x=torch.zeros(3, 5)), "'x'"),
@@ -423,7 +430,105 @@ def test_errors_name_the_argument(make, words):
         make()
 
 
-def test_self_loops_are_left_out_where_the_layer_adds_its_own():
-    x, edge_type = torch.randn(3, 4), torch.tensor([0, 1])
-    conv = RelationalChebConv(4, 3, 2, add_self_loops=True)
-    torch.testing.assert_close(conv(x, LOOP, edge_type), conv(x, LOOP[:, 1:], edge_type[1:]))
+@pytest.mark.parametrize("normalization", ["rw", "sym", None])
+@pytest.mark.parametrize("add_self_loops", [False, True])
+def test_self_loops_count_as_in_means_and_are_said_once(normalization, add_self_loops, caplog):
+    """One is given twice, one with both its types, one alone in its relation."""
+    say_of_self_loops.cache_clear()
+    edges = make_edges()
+    edges[CITES] = torch.cat([edges[CITES], torch.tensor([[0, 0, 5, 2], [0, 0, 5, 2]])], 1)
+    weights = {CITES: torch.rand(edges[CITES].size(1)).double() + 0.1}
+    options = {"normalization": normalization, "add_self_loops": add_self_loops, "tol": 1e-9}
+    conv = bent(HeteroChebConv(4, 3, METADATA, **options)).double()
+    x_dict = make_features()
+    for _ in range(2):
+        out = conv(x_dict, edges, weights)
+    assert_same(out, by_definition(conv, x_dict, edges, weights))
+    flat = HeteroData({"node": {"x": x_dict["paper"]}})
+    one = bent(RelationalChebConv(4, 3, 1, bias=False, **options)).double()
+    edge_type = torch.zeros_like(edges[CITES][0])
+    theta, adjacency = matrices(one)[0][0], dense_adjacency(7, *edges[CITES], weights[CITES])
+    expected = dense_heat(adjacency, one.t[0], one.options) @ x_dict["paper"] @ theta
+    found = one(flat["node"].x, edges[CITES], edge_type, weights[CITES])
+    torch.testing.assert_close(found, expected)
+    assert len([record for record in caplog.records if "Self-loops" in record.message]) == 1
+
+
+def test_at_short_times_neighbours_and_self_loops_have_the_means_of_rgcn():
+    torch.manual_seed(0)
+    edge_index = torch.randint(9, (2, 12)).unique(dim=1)
+    edge_index = edge_index[:, edge_index[0] <= edge_index[1]]  # with loops, each edge once
+    loops = edge_index[0] == edge_index[1]
+    assert loops.any()
+    both = torch.cat([edge_index, edge_index[:, ~loops].flip(0)], 1)
+    conv = RelationalChebConv(4, 3, 1, t=1e-6, from_neighbors=True, bias=False, tol=1e-9).double()
+    peer = RGCNConv(4, 3, 1, root_weight=False, bias=False).double()
+    peer.weight.data = matrices(conv)[0]
+    x, has_edges = torch.randn(9, 4).double(), both[1].unique()
+    expected = peer(x, both, torch.zeros_like(both[0]))[has_edges]
+    found = conv(x, edge_index, torch.zeros_like(edge_index[0]))[has_edges]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+# What a `HeteroData` takes: dots, names of attributes of modules and dictionaries, other signs.
+NAMES = [
+    "people.person",
+    "type",
+    "items",
+    "a#b",
+    "<type>",
+    "x",
+    "node type",
+    "rev_r",
+    "\u00e4",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("relation", ["r", "rdf.type", "type", "rev_"])
+def test_all_names_of_types(name, relation):
+    torch.manual_seed(0)
+    data, plain = HeteroData(), {"a": torch.randn(4, 3), "b": torch.randn(5, 2)}
+    data[name].x, data["b"].x = plain["a"], plain["b"]
+    edges = torch.tensor([[0, 1, 2, 3], [0, 1, 2, 4]])
+    data[name, relation, "b"].edge_index = edges
+    metadata = ["a", "b"], [("a", "r", "b")]
+    conv, same = HeteroChebConv(-1, 4, data.metadata()), HeteroChebConv(-1, 4, metadata)
+    conv(data.x_dict, data.edge_index_dict), same(plain, {("a", "r", "b"): edges})
+    conv.load_state_dict(same.state_dict())
+    out = conv(data.x_dict, data.edge_index_dict)
+    assert torch.equal(out[name], same(plain, {("a", "r", "b"): edges})["a"])
+    out = relational_features(data.x_dict, data.edge_index_dict, dim=4, hops=1)
+    assert torch.equal(
+        out[name], relational_features(plain, {("a", "r", "b"): edges}, dim=4, hops=1)["a"]
+    )
+    layer = HeteroDiffusion(data.metadata(), t=1.0)
+    x_dict = {key: x[:, :2] for key, x in data.x_dict.items()}
+    assert layer(x_dict, data.edge_index_dict)[name].shape == (4, 2)
+    labels = torch.tensor([0, 0, 1, 1])
+    assert propagate_labels(data, labels, name, steps=1).of_types[name].shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    "form", ["csr", "coo", pytest.param("SparseTensor", marks=pytest.mark.sparse)]
+)
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+@pytest.mark.parametrize("has_weight", [False, True])
+def test_transposed_adjacency_matrices(form, has_weight):
+    """As `ToSparseTensor` makes them, also of two node types; their values are weights."""
+    data = make_data()
+    for name in data.edge_types:
+        data[name].edge_index = data[name].edge_index.unique(dim=1)
+        if has_weight:
+            data[name].edge_weight = torch.rand(data[name].num_edges) + 0.1
+    layout = None if form == "SparseTensor" else getattr(torch, f"sparse_{form}")
+    adj = ToSparseTensor(layout=layout)(copy.copy(data))
+    weights = data.edge_weight_dict if has_weight else None
+    for layer in (HeteroChebConv(4, 3, data.metadata()), HeteroDiffusion(data.metadata())):
+        expected = layer(data.x_dict, data.edge_index_dict, weights)
+        for _ in range(2):
+            assert_same(layer(adj.x_dict, adj.adj_t_dict), expected)
+    with pytest.raises(
+        ValueError, match=r"'edge_index_dict\[\('author', 'writes', 'paper'\)\]' of shape"
+    ):
+        layer(adj.x_dict, {WRITES: adj[WRITES].adj_t.to_dense().T.to_sparse_csr()})
