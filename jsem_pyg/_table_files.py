@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
-_PACKED = ".gz"  # behind any of the first four
+SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".parquet", ".xlsx", ".npy", ".npz")
+_PACKED = ".gz"  # behind any of the first five
+_BROKEN = (gzip.BadGzipFile, zipfile.BadZipFile)
 _DELIMITERS = ",;\t|"
 _PADDED = re.compile(r'(?m)(^|[,;\t|\s"])0\d+($|[,;\t|\s"])')  # codes such as 007, perhaps
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
@@ -48,10 +49,10 @@ def suffix_of(path: Path) -> str:
     """Return the suffix of the kind of a file, without a ``.gz``, or raise a ValueError."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(_PACKED)).suffix
-    packable = suffix in SUFFIXES[:4]
+    packable = suffix in SUFFIXES[:5]
     if suffix not in SUFFIXES or (name.endswith(_PACKED) and not packable):
         raise ValueError(
-            f"Expected a file that ends in one of {', '.join(SUFFIXES)}, the first four perhaps "
+            f"Expected a file that ends in one of {', '.join(SUFFIXES)}, the first five perhaps "
             f"with {_PACKED} (got '{path.name}')."
         )
     return suffix
@@ -69,6 +70,8 @@ def read_rows(
         ValueError: if it has another suffix, or holds something else than that promises.
     """
     reading, suffix = reading or Reading(), suffix_of(path)
+    if path.stat().st_size == 0:
+        raise ValueError(f"Expected a file with rows (got '{path}', which is empty).")
     pd = import_optional("pandas", "Reading a table")
     if suffix in (".npy", ".npz"):
         return pd.DataFrame(_columns_of_arrays(path))
@@ -79,11 +82,21 @@ def read_rows(
             if not isinstance(table.index, pd.RangeIndex):
                 table = table.reset_index()
             return table.rename(columns=str)
+        if suffix == ".xlsx":
+            import_optional("openpyxl", "Reading an .xlsx file")
+            header = 0 if reading.header else None
+            table = pd.read_excel(
+                path, header=header, na_values=_MISSING, dtype=object, engine="openpyxl"
+            )
+            return table.convert_dtypes().rename(columns=str)
         text = _read_text(path, reading.encoding)
-        if suffix == ".jsonl":
-            records = [json.loads(line) for line in text.split("\n") if line.strip()]
-            if not all(isinstance(record, dict) for record in records):
-                raise ValueError('Expected an object such as {"text": ...} in each line.')
+        if suffix in (".json", ".jsonl"):
+            lines = [line for line in text.split("\n") if line.strip()]
+            records = json.loads(text) if suffix == ".json" else list(map(json.loads, lines))
+            is_list = isinstance(records, list)
+            if not is_list or not all(isinstance(record, dict) for record in records):
+                where = "in each line" if suffix == ".jsonl" else "and others, in one list"
+                raise ValueError(f'Expected an object such as {{"text": ...}} {where}.')
             return pd.DataFrame(records, dtype=object).convert_dtypes()
         if suffix == ".txt" and reading.delimiter is None:  # a document a line
             lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
@@ -95,7 +108,7 @@ def read_rows(
             f" is not). To fix this, say which encoding it has, such as --encoding cp1252 for "
             "Western European text from Windows."
         ) from error
-    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (ValueError, KeyError, EOFError, zlib.error, *_BROKEN) as error:
         raise ValueError(f"Could not read '{path}' as a {suffix} file: {error}") from error
 
 

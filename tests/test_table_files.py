@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from jsem_pyg._table_files import Reading, read_rows, suffix_of
@@ -25,7 +26,8 @@ def read(name, content=None, **reading):
 def test_a_line_is_a_document_and_an_empty_one_is_a_row():
     assert read("a.txt", "one\r\n\ntwo\x0cthree\n").text.tolist() == ["one", "", "two\x0cthree"]
     assert read("b.txt.gz", "\ufeffone").text.tolist() == ["one"]
-    assert len(read("c.txt", "")) == 0
+    with pytest.raises(ValueError, match="'c.txt', which is empty"):
+        read("c.txt", "")
     table = read("d.txt", "1 2\n 3  4\n", delimiter=" ", header=0)
     assert table.to_numpy().tolist() == [[1, 2], [3, 4]]
 
@@ -79,6 +81,19 @@ def test_json_lines_are_objects():
         read("a.jsonl", "[1]\n")
 
 
+def test_a_list_of_records_and_a_sheet():
+    records = [{"a": 1.5, "code": "007"}, {"a": None, "code": "x"}]
+    assert read("a.json", json.dumps(records)).a.tolist()[:1] == [1.5]
+    with pytest.raises(ValueError, match="and others, in one list"):
+        read("b.json", '{"a": {"0": 1}}')
+    pytest.importorskip("openpyxl")
+    pd.DataFrame(records).to_excel("a.xlsx", index=False)
+    assert read("a.xlsx").code.tolist() == ["007", "x"]
+    assert read("a.xlsx").a.dtype == "Float64"
+    with pytest.raises(ValueError, match=r"'b.xlsx' as a .xlsx file"):
+        read("b.xlsx", b"PK")
+
+
 def test_arrays_become_columns_and_class_indices_names():
     x = np.arange(6.0).reshape(3, 2)
     np.save("a.npy", x)
@@ -103,7 +118,7 @@ def test_arrays_become_columns_and_class_indices_names():
         read("a.npy")
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.parquet.gz", "a.gz"])
+@pytest.mark.parametrize("name", ["a.xls", "a", "a.parquet.gz", "a.gz"])
 def test_other_suffixes_are_named(name):
     with pytest.raises(ValueError, match=r"ends in one of \.txt, \.csv"):
         suffix_of(Path(name))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._table_files import as_text
-from ..estimators.columns import spread
 from .columns import Column
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ class Content(NamedTuple):
         """Choose what the columns [D] of numbers are divided by, or None; categories stay ones."""
         if self.vectors is None or scale == "none" or (scale == "auto" and not self.names):
             return None
+        from ..estimators.columns import spread  # with all of torch
+
         return np.where(self.is_category, 1.0, spread(self.vectors, robust=scale != "standard"))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from .._files import check_writable
-from .._tensor_file import load_tree, save_tree
 
 _KIND = "record of a map"
 
@@ -52,6 +51,8 @@ class MapFolder:
 
     def finish(self, record: dict[str, Any]) -> None:
         """Write what new rows are read by; from then on they can be assigned."""
+        from .._tensor_file import save_tree  # with torch
+
         save_tree(self._record, _KIND, "record", record)
 
     def read(self) -> dict[str, Any]:
@@ -61,5 +62,7 @@ class MapFolder:
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
                 f"there is no {self._record.name}, which is written last)."
             )
+        from .._tensor_file import load_tree
+
         record: dict[str, Any] = load_tree(self._record, _KIND)
         return record

@@ -1,29 +1,23 @@
-"""Make a map: read a file, embed it, cluster, name, score, draw and write."""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+"""Make a map of a file that was read: embed it, cluster, name, score, draw and write."""
 
 import numpy as np
 
 from .._files import write_whole
-from .._table_files import Reading, read_rows
 from ..datasets.embedder import Embedder
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
 from ..estimators import DiffusionClusterer
-from ..estimators.columns import name_by_columns
+from ..estimators.columns import name_by_columns, number_alike
 from ..estimators.neighbor_estimator import limit_threads
 from ..training.choose_num_classes import say_distinctness
-from .columns import Choice, choose_columns, is_of_few
-from .content import Content, read_documents, read_labels, read_vectors
+from .content import Content
 from .folder import MapFolder
 from .naming import name_clusters
 from .pages import draw_map, summarize
 from .result import MapResult, as_csv, assignments
+from .source import MapSettings, Source
 from .steps import Steps, counted
 
-_PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "vector": "vectors"}
 _COMPARED = {"l2": "Euclidean distance", "cosine": "the cosine"}
 _SCALED = {
     "auto": "each column divided by its interquartile range",
@@ -33,46 +27,13 @@ _SCALED = {
 }
 
 
-@dataclass(frozen=True)
-class MapSettings:
-    """Holds the file and the options of `jsem-pyg map`."""
-
-    file: Path
-    reading: Reading
-    command: str  # what was typed
-    columns: Sequence[str]
-    types: Mapping[str, str]
-    labels: str | None
-    missing: str
-    clusters: int | None
-    neighbors: int
-    metric: str
-    scale: str
-    words: float
-    layout: str
-    seed: int
-
-
-def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps: Steps) -> None:
-    """Write the map of a file to a folder."""
-    with steps.step("reading"):
-        strings = [name for name, type in settings.types.items() if type != "number"]
-        labels = settings.labels
-        table = read_rows(settings.file, settings.reading, [*strings, *filter(None, [labels])])
-        decimal = settings.reading.decimal or ""
-        choice = choose_columns(table, settings.columns, labels, settings.types, decimal)
-        if choice.kind == "texts":
-            check_installed(embedder.model)
-            content = read_documents(choice.points)
-        else:
-            content = read_vectors(choice.points, choice.texts, impute=settings.missing == "impute")
-        codes, classes = (None, []) if labels is None else read_labels(table[labels])
-    _show_source(choice, content, not settings.columns, steps)
-    if settings.clusters is not None and settings.clusters > content.point.max() + 1:
-        raise ValueError(
-            "Expected at most as many --clusters as there are rows that differ (got "
-            f"{settings.clusters} for {content.point.max() + 1})."
-        )
+def make_map(
+    settings: MapSettings, source: Source, folder: MapFolder, embedder: Embedder, steps: Steps
+) -> None:
+    """Write the map of a file that was read to a folder."""
+    table, choice, content, codes, classes = source
+    if choice.kind == "texts":
+        check_installed(embedder.model)
     folder.clear()
     scale = content.divisors(settings.scale)
     words = WordFeatures(settings.words)
@@ -133,41 +94,6 @@ def make_map(settings: MapSettings, folder: MapFolder, embedder: Embedder, steps
     )
 
 
-def _show_source(choice: Choice, content: Content, is_guessed: bool, steps: Steps) -> None:
-    """Print what was read, guessed and left out."""
-    listed: dict[str, list[str]] = {}
-    for column in choice.points:
-        listed.setdefault(_PLURALS.get(column.type, "text"), []).append(column.name)
-    what = "; ".join(f"{kind} of: {', '.join(names)}" for kind, names in listed.items())
-    guess = " (guessed; --column says otherwise)" if is_guessed else ""
-    steps.note(f"{counted(len(content.point), 'row')}; clustered is {what}{guess}.")
-    if choice.left_out:
-        reasons = (f"{name} ({why})" for name, why in choice.left_out.items())
-        steps.note(f"Columns left out: {', '.join(reasons)}.")
-    if read := [f"{each.name} ({each.note})" for each in choice.points if each.note]:
-        steps.note(f"Read from what is written: {', '.join(read)}.")
-    if few := [each.name for each in choice.points if is_of_few(each)]:
-        names = f"of {', '.join(few)}, if they are kinds and no amounts"
-        steps.note(f"Few whole numbers: --type NAME=category makes categories {names}.")
-    if "dates" in listed:
-        steps.note("Dates are compared by the days between them.")
-    if choice.texts:
-        names = ", ".join(column.name for column in choice.texts)
-        steps.note(f"Clusters are named by text of: {names}.")
-    if content.missing and content.encoding.fill is not None:
-        filled = ", ".join(f"{count:,} of {name}" for name, count in content.missing.items())
-        steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
-    elif content.missing:
-        lacking = ", ".join(f"{name} in {count:,}" for name, count in content.missing.items())
-        fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
-        left_out = counted(int((content.point < 0).sum()), "row is", "rows are")
-        steps.note(f"{left_out} left out, in no cluster. Missing is {lacking}{fix}.")
-    again = int(content.sizes.sum()) - len(content.sizes)
-    if again:
-        rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"
-        steps.note(f"{rows} the same as one before, and {have} its cluster.")
-
-
 def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> DiffusionClusterer:
     """Cluster the points [P, D]."""
     metric = settings.metric
@@ -187,10 +113,10 @@ def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> Di
 
 
 def _names(content: Content, x: np.ndarray, labels: np.ndarray) -> list[str]:
-    """Name the clusters of a level."""
-    count = int(labels.max()) + 1
+    """Name the clusters of a level, each by another name."""
+    names = [f"cluster {cluster}" for cluster in range(int(labels.max()) + 1)]
     if content.texts is not None:
-        return name_clusters(content.texts, labels, count)
-    if content.names:
-        return name_by_columns(x, labels, content.names, content.is_category)
-    return [f"cluster {cluster}" for cluster in range(count)]
+        names = name_clusters(content.texts, labels, len(names))
+    elif content.names:
+        names = name_by_columns(x, labels, content.names, content.is_category)
+    return number_alike(names)

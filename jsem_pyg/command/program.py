@@ -178,29 +178,31 @@ def map_command(
 ) -> None:
     """Find the clusters of the rows of FILE, and write a folder that shows them.
 
-    FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
-    the columns are guessed and shown; --column sets them), or vectors (.npy, .npz). The folder
-    holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
-    estimator. Rows that lack something are in no cluster. A run that was
-    stopped is begun again by the same command; documents that were embedded are not embedded again.
+    FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .xlsx, .json,
+    .jsonl, .parquet; the columns are guessed and shown; --column sets them), or vectors (.npy,
+    .npz). The folder holds map.html, clusters.csv with a row for each row of FILE, report.md and
+    the fitted estimator. Rows that lack something are in no cluster. A run that was stopped is
+    begun again by the same command; documents that were embedded are not embedded again.
     """
-    import_optional("pandas", "`jsem-pyg map`")
+    from .folder import MapFolder
+    from .source import MapSettings, read_source
+
+    folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
+    folder.check_free(overwrite)
     if options["layout"] != "none" and not (find_spec("plotly") and find_spec("umap")):
         raise ImportError(
             "Drawing map.html needs the packages plotly and umap-learn. To install them: pip "
             'install "jsem_pyg[command]"; to do without the map: --layout none'
         )
-    from ..datasets.embedder import Embedder
-    from .folder import MapFolder
-    from .make_map import MapSettings, make_map
-
-    folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
     command = shlex.join(["jsem-pyg", *sys.argv[1:]])
     settings = MapSettings(file=file, command=command, types=dict(types), **options)
-    folder.check_free(overwrite)
     steps = Steps()
     with steps.listening(verbose), sole_writer("--output", folder.path):
-        make_map(settings, folder, Embedder(model, cache), steps)
+        source = read_source(settings, steps)
+        from ..datasets.embedder import Embedder
+        from .make_map import make_map
+
+        make_map(settings, source, folder, Embedder(model, cache), steps)
     shown = folder.map if folder.map.exists() else folder.clusters
     click.echo(f"Done: see {shown} and {folder.report}.")
 

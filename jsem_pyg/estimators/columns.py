@@ -83,23 +83,43 @@ def name_by_columns(
 ) -> list[str]:
     """Name each cluster by the columns whose median is far from the median of all rows.
 
-    Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
-    Of categories, columns of zeros and ones, the mean and the standard deviation count.
+    Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name,
+    more where two clusters would have the same. Of categories, columns of zeros and ones, the mean
+    and the standard deviation count.
     """
     ones = np.zeros(len(columns), bool) if is_category is None else is_category
 
     def middle(x: np.ndarray) -> np.ndarray:
         return np.where(ones, x.mean(0), np.median(x, axis=0))
 
-    width, names = np.where(ones, spread(x, robust=False), spread(x)), []
+    width, parts = np.where(ones, spread(x, robust=False), spread(x)), []
     for cluster in range(int(clusters.max()) + 1):
         apart = (middle(x[clusters == cluster]) - middle(x)) / width
         apart = np.where(ones, np.maximum(apart, 0), apart)  # a category that is there
-        order = np.argsort(-np.abs(apart), kind="stable")[:NAMED_BY]
-        parts = [
-            columns[i] if ones[i] else f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
-            for i in order
-            if abs(apart[i]) >= NAMED_APART
+        parts.append(
+            [
+                columns[i] if ones[i] else f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
+                for i in np.argsort(-np.abs(apart), kind="stable")
+                if abs(apart[i]) >= NAMED_APART
+            ]
+        )
+    used = [NAMED_BY] * len(parts)
+    while True:
+        names = [
+            ", ".join(part[:most]) or "all columns in the middle"
+            for part, most in zip(parts, used, strict=True)
         ]
-        names.append(", ".join(parts) or "all columns in the middle")
-    return names
+        alike = [i for i, name in enumerate(names) if names.count(name) > 1]
+        alike = [i for i in alike if used[i] < len(parts[i])]
+        if not alike:
+            return number_alike(names)
+        for i in alike:
+            used[i] += 1
+
+
+def number_alike(names: Sequence[str]) -> list[str]:
+    """Put the number of a cluster behind its name where another one has the same."""
+    return [
+        f"{name} ({cluster})" if names.count(name) > 1 else name
+        for cluster, name in enumerate(names)
+    ]

@@ -1,6 +1,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -245,10 +247,12 @@ def test_missing_numbers_may_be_the_median(mixed):
         (
             ("map", "one.npy"),
             1,
-            "Expected 3 rows without missing numbers or more (got 1 in 1 rows)",
+            "Expected 5 rows or more to find clusters of (got 1)",
         ),
-        (("map", "file.xlsx"), 1, "ends in one of .txt, .csv"),
-        (("map", "empty.txt"), 1, "a file with rows (got none)"),
+        (("map", "file.xls"), 1, "ends in one of .txt, .csv"),
+        (("map", "points.npy", "--labels", "z"), 1, "Expected a column 'z'"),
+        (("map", "codes.csv"), 1, "'zip' (codes; --column takes them"),
+        (("map", "empty.txt"), 1, "a file with rows (got 'empty.txt', which is empty)"),
         (("predict", ".", "points.npy"), 1, "a folder that `jsem-pyg map` has written"),
     ],
 )
@@ -256,12 +260,27 @@ def test_bad_input_is_said_in_a_line(points, words, code, said):
     x = points[0]
     np.save("one.npy", x[:1])
     np.save("same.npy", np.ones((40, 3)))
-    Path("file.xlsx").touch()
+    Path("file.xls").touch()
     Path("empty.txt").touch()
+    Path("codes.csv").write_text("zip\n" + "".join(f"{i}\n" for i in range(10_000, 10_009)))
     Path("one.txt").write_text("a")
     before = sorted(Path().iterdir())
     assert said in " ".join(bad(*words, *(QUICK if words[0] == "map" else ()), code=code).split())
     assert sorted(Path().iterdir()) == before  # no folder is left of it
+
+
+@pytest.mark.parametrize(
+    "words", [("empty.csv",), ("x.csv", "-o", "x.csv"), ("x.csv", "--labels", "z")]
+)
+def test_what_is_wrong_is_said_before_torch_is_imported(words):
+    Path("empty.csv").touch()
+    Path("x.csv").write_text("a,b\n" + "1,2\n3,5\n" * 9)
+    code = "import sys; sys.modules['torch'] = None; from jsem_pyg.command import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "map", *words], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "Error: Expected" in done.stderr
 
 
 def test_missing_packages_are_named_before_the_work(points, monkeypatch):
@@ -271,6 +290,6 @@ def test_missing_packages_are_named_before_the_work(points, monkeypatch):
     assert "--layout none" in said
     assert not Path("points-map").exists()
     monkeypatch.setattr(text, "find_spec", lambda module: None)
-    Path("documents.txt").write_text("a b\nc d\ne f\n")
+    Path("documents.txt").write_text("a b\nc d\ne f\ng h\ni j\n")
     assert 'pip install "jsem_pyg[text]"' in bad("map", "documents.txt", *QUICK)
     assert not Path("documents-map").exists()

@@ -65,7 +65,7 @@ def test_a_spectral_clustering_is_saved_with_names_of_columns(tmp_path):
     frame = pd.DataFrame(x, columns=["east", "north"])
     clusterer = DiffusionClusterer(2, random_state=0).fit(frame)
     assert clusterer.by_graph_
-    assert clusterer.cluster_names_ == ["all columns in the middle"] * 2
+    assert clusterer.cluster_names_ == [f"all columns in the middle ({i})" for i in range(2)]
     clusterer.save(tmp_path / "circles")
     again = DiffusionClusterer.load(tmp_path / "circles")
     assert again.by_graph_
