@@ -118,7 +118,9 @@ def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = 
     if low < 0 or (num_relations is not None and high >= num_relations):
         raise ValueError(
             f"Expected 'edge_type' to hold relations in [0, {num_relations or 'R'}), as "
-            f"'num_relations' says (got values from {low} to {high})."
+            f"'num_relations' says (got values from {low} to {high}). To fix this where "
+            "to_undirected added types up, take jsem_pyg.transforms.BothDirections(), which keeps "
+            "them."
         )
 
 

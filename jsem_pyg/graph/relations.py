@@ -125,7 +125,7 @@ class HeteroGraph:
             parts = [(torch.empty(0, dtype=torch.int64),) * 4]
         source, target, relation, form = (torch.cat(each) for each in zip(*parts, strict=True))
         if not keep_loops and bool((source == target).any()):
-            say_of_self_loops("are left out: heat along them adds nothing.")
+            say_of_self_loops(LEFT_OUT)
         self.pairs = read_pairs(source, target, relation, max(first, 1), form, keep_loops)
         self._has_repeated = self.pairs.has_repeated
 
@@ -276,6 +276,9 @@ def check_dictionaries(
     dtypes = {name: x_dict[name].dtype for name in node_types}
     if len(set(dtypes.values())) > 1:
         raise TypeError(f"Expected the features in 'x_dict' to be of one type (got {dtypes}).")
+
+
+LEFT_OUT = "are left out: heat along them adds nothing."
 
 
 @cache

@@ -223,5 +223,6 @@ def _refuse(row: Tensor, col: Tensor, num_nodes: int) -> NoReturn:
         "torch_geometric.utils.to_undirected(edge_index, edge_weight, reduce='mean'); where a "
         "sampler or an augmentation made the edges one-sided, ask it for both directions: "
         "NeighborLoader(..., subgraph_type='bidirectional'), dropout_edge(..., "
-        "force_undirected=True)."
+        "force_undirected=True); for directed edges of several types, or whose directions say "
+        "something, take jsem_pyg.transforms.BothDirections()."
     )

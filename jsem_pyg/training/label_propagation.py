@@ -31,8 +31,8 @@ from .._precision import without_autocast
 from ..curvature.standardize import robust_standardize
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from ..graph.read_data import read_data
-from ..graph.relations import merge_reverse, read_hetero_data
+from ..graph.read_data import check_data, read_data
+from ..graph.relations import LEFT_OUT, merge_reverse, read_hetero_data, say_of_self_loops
 from ..nn.conductance import as_columns, make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations
 from .label_spread import Chosen, Way, choose_way, walks_along
@@ -91,7 +91,8 @@ def propagate_labels(
       :class:`~jsem_pyg.transforms.EdgeGeometry`. They are standardised by their median, so that
       units do not matter, unless `conductance` is a module of your own.
 
-    With both, the two are multiplied; with neither, all edges conduct alike.
+    With both, the two are multiplied; with neither, all edges conduct alike. Self-loops are left
+    out, since heat along them adds nothing.
 
     Rivals are heat at the start, and random walks that restart at the labels: heat averaged over
     times, of a mean of 2, 32 or 332, by its amount or as the cosine with the mean of a class. What
@@ -190,6 +191,8 @@ def propagate_labels(
         found = model.conductance() if state is learned else torch.ones_like(graph.weight)
         if graph.given_type is not None:
             found = model.of_relations()[graph.given_type]
+        if graph.is_edge is not None:
+            found = found.new_ones(graph.is_edge.shape).masked_scatter(graph.is_edge, found)
         if model.relation is None:
             model.load_state_dict(learned)  # a module of the user's own is trained in place
     return PropagatedLabels(probabilities[rows], found, t, relations, of_types)
@@ -235,6 +238,7 @@ class _Graph(NamedTuple):
     names: Sequence[object] = ()  # of the relations
     rows: dict[str, slice] = {}  # the nodes of each type of a HeteroData  # noqa: RUF012
     given_type: Tensor | None = None  # the relation of each edge, in the order of the HeteroData
+    is_edge: Tensor | None = None  # of the edges of a Data: all but self-loops; None: all are
 
 
 class _Propagation(Module):
@@ -372,6 +376,15 @@ def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:
         return _read_hetero_graph(data, target)
     if target is not None:
         raise ValueError(f"Expected 'target' to be None for a Data (got {target!r}).")
+    check_data(data, "edge_index")
+    edges, is_edge = data.edge_index, None
+    if isinstance(edges, Tensor) and edges.layout == torch.strided and edges.shape[:-1] == (2,):
+        is_edge = edges[0] != edges[1]
+        if bool(is_edge.all()):
+            is_edge = None
+        else:
+            say_of_self_loops(LEFT_OUT)
+            data = data.edge_subgraph(is_edge)
     structure, weight = read_data(data)
     weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
     edge_attr, edge_type, num_relations = data.get("edge_attr"), data.get("edge_type"), 0
@@ -384,7 +397,8 @@ def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:
         num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 0
     if num_relations == 0:
         edge_type = None
-    return _Graph(structure, weight, edge_attr, edge_type, range(num_relations))
+    names = range(num_relations)
+    return _Graph(structure, weight, edge_attr, edge_type, names, is_edge=is_edge)
 
 
 def _read_hetero_graph(data: HeteroData, target: str | None) -> _Graph:

@@ -5,7 +5,13 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_edge_index, check_edge_weight, check_rows
+from .._checks import (
+    check_bool,
+    check_edge_index,
+    check_edge_type,
+    check_edge_weight,
+    check_rows,
+)
 from ..graph.relations import read_pairs
 from ._batch import check_single
 
@@ -27,7 +33,14 @@ class BothDirections(BaseTransform):
     Reads `edge_index`, and `edge_weight` and `edge_attr` if they are there. Writes `edge_index`,
     `edge_weight`, the imbalance :math:`a_{ij}` in [0, 1] as a last column of `edge_attr` [E, F + 1]
     (other columns are means, too), and `edge_type` [E], 1 for edges of one direction and 0 for
-    others, for layers with ``num_relations=2``. Self-loops are left out. A mini-batch is refused.
+    others, for layers with ``num_relations=2``. Where `data` has R types of edges already, every
+    edge keeps its own, also on its way back; or each type becomes two, as :math:`2 r` and
+    :math:`2 r + 1`, for layers with ``num_relations=2 * R``. Edges of different types between two
+    nodes stay apart. Self-loops are left out. A mini-batch is refused.
+
+    Args:
+        keep_types: whether the types of edges stay as they are; otherwise, one-way edges of a type
+            and its other edges become two types.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1], [1, 0, 2]])
@@ -38,19 +51,22 @@ class BothDirections(BaseTransform):
         [0, 1, 0, 1]
     """
 
+    def __init__(self, keep_types: bool = True) -> None:
+        check_bool("keep_types", keep_types)
+        self.keep_types = keep_types
+
     def forward(self, data: Data) -> Data:
         """Change the edges of `data`; `__call__` has copied it."""
         check_single(data)
-        if data.get("edge_type") is not None:
-            raise ValueError(
-                "Expected 'data' without 'edge_type', which this transform writes (got one). To "
-                "fix this, keep it under another name, such as data.relation."
-            )
         size = data.num_nodes or 0
         check_edge_index(data.edge_index, size)
         source, target = data.edge_index.long()
         low, high = torch.minimum(source, target), torch.maximum(source, target)
-        pairs = read_pairs(low, high, torch.zeros_like(source), max(size, 1), source > target)
+        edge_type = data.get("edge_type")
+        if edge_type is not None:
+            check_edge_type(edge_type, len(source))
+        relation = torch.zeros_like(source) if edge_type is None else edge_type.long()
+        pairs = read_pairs(low, high, relation, max(size, 1), source > target)
         weight, attr = data.get("edge_weight"), data.get("edge_attr")
         if weight is None:
             weight = torch.ones(len(source), device=source.device)
@@ -68,5 +84,7 @@ class BothDirections(BaseTransform):
         data.edge_index = torch.stack(ends)
         data.edge_weight = pairs.weigh(weight).repeat(2)
         data.edge_attr = columns.repeat(2, 1)
-        data.edge_type = is_one_way.long().repeat(2)
+        keeps = self.keep_types and edge_type is not None
+        found = pairs.relation if keeps else 2 * pairs.relation + is_one_way
+        data.edge_type = found.repeat(2)
         return data

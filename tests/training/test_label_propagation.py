@@ -7,6 +7,7 @@ from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import stochastic_blockmodel_graph
 from training.training_cases import two_clusters
 
+from jsem_pyg.graph.relations import LEFT_OUT, say_of_self_loops
 from jsem_pyg.nn import DiffusionClassifier, MLPConductance
 from jsem_pyg.training import fit, label_propagation, propagate_labels
 
@@ -46,6 +47,27 @@ def test_edges_learn_which_classes_they_join(form):
     assert found.conductance[same].mean() > 1.3 * found.conductance[~same].mean()
     right = [int((each.probabilities.argmax(-1) == data.y).sum()) for each in (flat, found)]
     assert right[1] >= right[0] + 2
+
+
+@pytest.mark.parametrize("has_types", [False, True])
+def test_self_loops_change_nothing_and_are_said_once(has_types, caplog):
+    say_of_self_loops.cache_clear()
+    data, _ = planted()
+    if has_types:
+        data.edge_type = (data.edge_attr.flatten() > 0).long()
+    data.edge_weight, labels = torch.full((data.num_edges,), 0.5), some_labels(data.y)
+    expected = propagate_labels(data, labels, steps=2)
+    with_loops = Data(
+        edge_index=torch.cat([torch.tensor([[3, 3], [3, 3]]), data.edge_index], 1), num_nodes=120
+    )
+    for key in ("edge_weight", "edge_attr", "edge_type")[: 2 + has_types]:
+        with_loops[key] = torch.cat([data[key][:2], data[key]])
+    for _ in range(2):
+        found = propagate_labels(with_loops, labels, steps=2)
+    torch.testing.assert_close(found.probabilities, expected.probabilities)
+    torch.testing.assert_close(found.conductance[2:], expected.conductance)
+    assert found.conductance[:2].tolist() == [1, 1]
+    assert [each.message for each in caplog.records].count(f"Self-loops {LEFT_OUT}") == 1
 
 
 def trained(data, labels, conductance="sigmoid", t=5.0, steps=5):

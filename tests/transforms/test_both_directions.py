@@ -53,10 +53,36 @@ def test_without_weights_and_without_edges():
     assert empty.edge_attr.shape == (0, 1)
 
 
+@pytest.mark.parametrize("keep_types", [True, False])
+def test_types_are_kept_or_doubled(keep_types):
+    """Each type is made undirected as if it were alone; what errors advise leads to a layer."""
+    data = directed(1)
+    data.edge_type = torch.randint(4, (40,))
+    layer = AnisotropicDiffusion(3, num_relations=4 if keep_types else 8).double()
+    x, is_edge = torch.eye(12).double(), data.edge_index[0] != data.edge_index[1]
+    one_sided, kind = data.edge_index[:, is_edge], data.edge_type[is_edge]
+    both, added = torch.cat([one_sided, one_sided.flip(0)], 1), kind.repeat(2) + 8
+    for edges, types in ((one_sided, kind), (both, added)):
+        with pytest.raises(ValueError, match=r"BothDirections\(\)"):
+            layer(x, edges, edge_type=types)
+    out = BothDirections(keep_types)(data)
+    for kind in range(4):
+        here = data.edge_type == kind
+        edges = {key: data[key][..., here] for key in ("edge_index", "edge_weight")}
+        one = BothDirections()(Data(**edges, edge_attr=data.edge_attr[here], num_nodes=12))
+        there = (out.edge_type if keep_types else out.edge_type // 2) == kind
+        for key in ("edge_index", "edge_weight"):
+            torch.testing.assert_close(out[key][..., there], one[key])
+        torch.testing.assert_close(out.edge_attr[there], one.edge_attr)
+        assert keep_types or torch.equal(out.edge_type[there] - 2 * kind, one.edge_type)
+    edges = out.edge_index, out.edge_weight, out.edge_attr
+    assert layer(x, *edges, edge_type=out.edge_type).isfinite().all()
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="'edge_index'"):
         BothDirections()(Data(num_nodes=3))
-    with pytest.raises(ValueError, match="without 'edge_type'"):
+    with pytest.raises(TypeError, match="'edge_type' to be of integer type"):
         BothDirections()(Data(edge_index=torch.zeros(2, 0).long(), edge_type=torch.zeros(0)))
     with pytest.raises(ValueError, match="single graph"):
         BothDirections()(Batch.from_data_list([directed(), directed()]))
