@@ -49,7 +49,7 @@ def make_map(
         clusterer.save(folder.clusterer)
         with steps.step("naming"):
             levels = clusterer.tree_.levels
-            names = [_names(content, x, level.labels) for level in levels]
+            names = [_names(content, x, level.labels, source) for level in levels]
         if settings.clusters is None:
             for i, (level, found) in enumerate(zip(levels, names, strict=True)):
                 steps.note(
@@ -112,11 +112,17 @@ def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> Di
         ).fit(x)
 
 
-def _names(content: Content, x: np.ndarray, labels: np.ndarray) -> list[str]:
-    """Name the clusters of a level, each by another name."""
+def _names(content: Content, x: np.ndarray, labels: np.ndarray, source: Source) -> list[str]:
+    """Name the clusters of a level, each by another name: by texts, columns, or what labels say."""
     names = [f"cluster {cluster}" for cluster in range(int(labels.max()) + 1)]
     if content.texts is not None:
         names = name_clusters(content.texts, labels, len(names))
     elif content.names:
         names = name_by_columns(x, labels, content.names, content.is_category)
+    elif source.codes is not None:
+        codes = source.codes[content.first_row]
+        for cluster in range(len(names)):
+            known = codes[(labels == cluster) & (codes >= 0)]
+            if len(known) > 0:
+                names[cluster] = f"mostly {source.classes[np.bincount(known).argmax()]}"
     return number_alike(names)

@@ -68,7 +68,7 @@ def report(
         result: what :func:`~jsem_pyg.training.fit` returns for a
             :class:`~jsem_pyg.nn.DiffusionClassifier`, a fitted
             :class:`~jsem_pyg.estimators.DiffusionClusterer`, or :class:`Findings` of your own.
-        path: the file to write; an existing one is replaced.
+        path: the file to write, an existing one is replaced; or a folder, for `map.html` in it.
         text: N texts, what is read at each point and searched; None: its number.
         counts: N integers >= 1, how many rows each point stands for: larger dots stand for more.
         cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
@@ -111,6 +111,8 @@ def report(
         ('map.html', True)
     """
     target = as_path("path", path)
+    if target.is_dir() or not target.suffix:
+        target = target / "map.html"
     check_text("title", title)
     check_choice("layout", layout, LAYOUTS)
     check_nonnegative_int("random_state", random_state)

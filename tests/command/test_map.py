@@ -91,6 +91,14 @@ def test_vectors_become_a_folder(points):
     assert "Typical" not in Path("deep/down/report.md").read_text()
 
 
+def test_vectors_without_texts_are_named_by_their_labels(points):
+    x, y = points
+    np.savez("named.npz", x=x, y=np.array(["sea", "hill"])[y])
+    good("map", "named.npz", "-k", "2", "--labels", "y", *QUICK)
+    table = pd.read_csv("named-map/clusters.csv")
+    assert (table.name == "mostly " + table.y).all()
+
+
 def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     wine = load_wine(as_frame=True).frame.assign(name=lambda table: table.index.map("w{}".format))
     wine.to_csv("wine.csv", index=False)

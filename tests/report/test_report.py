@@ -92,10 +92,11 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     before = data.clone()
     state = torch.random.get_rng_state()
     first, second = (
-        report(data, found, tmp_path / name, layout="pca").read_bytes() for name in "ab"
+        report(data, found, tmp_path / name, layout="pca").read_bytes()
+        for name in ("a.html", "b.html")
     )
     assert first == second
-    packed = base64.b64decode(Page(tmp_path / "a").block)
+    packed = base64.b64decode(Page(tmp_path / "a.html").block)
     assert packed[4:8] == bytes(4)  # where gzip would write the time
     assert torch.equal(torch.random.get_rng_state(), state)
     assert all(torch.equal(data[key], before[key]) for key in before.to_dict())
@@ -143,6 +144,14 @@ def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package
     monkeypatch.setattr(sys.modules["jsem_pyg.report.report"], "place_points", None)
     with pytest.raises(ImportError, match=rf'{needed}.*pip install "jsem_pyg\[report\]"'):
         write(tmp_path, layout="umap")
+
+
+def test_a_folder_gets_a_page(tmp_path):
+    for folder in (tmp_path, tmp_path / "new"):
+        written = report(*blobs(), folder, layout="pca", scores={"ARI": 1.0})
+        assert written == folder / "map.html"
+    text = written.read_text(encoding="utf-8")
+    assert text.index("<h2>Scores") < text.index("<h2>Edges that closed")
 
 
 def test_points_of_many_rows_are_larger(tmp_path):

@@ -16,7 +16,7 @@ function makeMap(content, state, on) {
       width: element.clientWidth, height: element.clientHeight,
       margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, hovermode: "closest",
       hoverdistance: 8, dragmode: state.tool, selections: [], selectionrevision: ++revision,
-      annotations: nameTags(content, state, shown.at, edgesOfView(), unitsPerPixel()),
+      annotations: nameTags(content, state, shown.islands, edgesOfView(), unitsPerPixel()),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       newselection: { line: { color: pageColour("--ink"), width: 1.5 } },
     };
@@ -40,7 +40,8 @@ function makeMap(content, state, on) {
     const { places, colouring } = state;
     if (shown.places !== places || shown.colouring !== colouring) {
       const { members } = content.groupings[colouring];
-      shown = { places, colouring, at: members.map((points) => coordinates(points, places)) };
+      const at = members.map((points) => coordinates(points, places));
+      shown = { places, colouring, at, islands: at.map((each) => islandsOf(each, content.side)) };
     }
     const points = pointTraces(content, state, shown.at);
     const traces = [...closedTrace(content, state), ...points, ...chosenTraces(content, state)];

@@ -37,17 +37,44 @@ function pointTraces(content, state, at) {
   }));
 }
 
-// A name for each shown group, above, below or at the median of its points; the larger first, none
-// over another or cut by an edge of the map.
-function nameTags(content, state, at, [left, right, bottom, top], unitsPerPixel) {
-  const { names, members } = content.groupings[state.colouring], taken = [];
-  const order = names.map((_, group) => group).sort((a, b) => members[b].length - members[a].length);
-  const tags = [];
-  for (const group of order) {
-    if (state.hidden.has(group) || !members[group].length) continue;
+const CELLS = 32; // of the map's side: points two cells apart are on different islands
+const LARGE = 0.2; // of the points of a group, on an island that gets its name
+
+// The large islands of a group's points, the largest first: how many points, and their medians.
+function islandsOf({ x, y }, side) {
+  const cellOf = (value) => Math.min(CELLS - 1, Math.floor((value / side) * CELLS));
+  const cells = new Map(), islands = [];
+  x.forEach((_, i) => {
+    const cell = cellOf(x[i]) + CELLS * cellOf(y[i]);
+    if (cells.has(cell)) cells.get(cell).push(i); else cells.set(cell, [i]);
+  });
+  while (cells.size) {
+    const points = [], open = [cells.keys().next().value];
+    while (open.length) {
+      const cell = open.pop(), here = cells.get(cell);
+      if (!here) continue;
+      cells.delete(cell);
+      for (const point of here) points.push(point);
+      for (const up of [-CELLS, 0, CELLS]) {
+        for (const right of [-1, 0, 1]) {
+          if (Math.abs((cell % CELLS) - ((cell + right + CELLS) % CELLS)) <= 1) open.push(cell + up + right);
+        }
+      }
+    }
+    islands.push({ size: points.length, x: median(points.map((i) => x[i])), y: median(points.map((i) => y[i])) });
+  }
+  islands.sort((a, b) => b.size - a.size);
+  return islands.filter(({ size }, i) => i === 0 || size >= LARGE * x.length);
+}
+
+// The name of each shown group on each of its large islands, above, below or at its median; the
+// larger first, none over another or cut by an edge of the map.
+function nameTags(content, state, islands, [left, right, bottom, top], unitsPerPixel) {
+  const { names } = content.groupings[state.colouring], taken = [], tags = [];
+  const all = islands.flatMap((each, group) => (state.hidden.has(group) ? [] : each.map((island) => ({ ...island, group }))));
+  for (const { group, x: centre, y: middle } of all.sort((a, b) => b.size - a.size)) {
     const text = shortName(names[group]);
     const halfWidth = (4 + widthOf(text) / 2) * unitsPerPixel, halfHeight = 10 * unitsPerPixel;
-    const centre = median(at[group].x), middle = median(at[group].y);
     if (centre < left || right < centre || middle < bottom || top < middle) continue;
     const x = Math.max(left + halfWidth, Math.min(centre, right - halfWidth));
     const boxAt = (y) => [x - halfWidth, x + halfWidth, y - halfHeight, y + halfHeight];
