@@ -2,9 +2,14 @@
 
 import logging
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from .._checks import (
@@ -19,8 +24,9 @@ from .._random import seeded
 from ..graph import GraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.read_structure import count_nodes
-from ..kernels.ordering import bandwidth_order
+from ..kernels.ordering import bandwidth_order, scipy_indices
 from ..operators import HeatOperator, laplacian_operator
+from ..operators.laplacian import laplacian_entries
 from .evolve import sum_series
 from .filter_coefficients import cosine_coefficients
 
@@ -31,6 +37,8 @@ DENSE = 600  # nodes of a graph whose Laplacian is diagonalised as a table
 REORDERED = 20_000  # nodes of a graph that pays for an order in which neighbours lie close
 GAIN = 8.5  # log of the growth of the smoothest mode in one filter
 MOST_ROUNDS, MOST_TERMS = 40, 8_000
+# A graph with no more cycles, or whose edges span so few rows, has sparse factors.
+MOST_CYCLES, MEAN_SPAN = 1_000, 32
 
 
 @torch.no_grad()
@@ -58,7 +66,9 @@ def low_modes(
 
     Random signals go through a Chebyshev filter that damps all but the lowest modes, L is
     diagonalised on the result (Rayleigh and Ritz), and both are repeated until the residual is
-    small enough. Small graphs are diagonalised as a table.
+    small enough. On paths, rings, trees and narrow grids, whose lowest modes lie close together, a
+    sparse factorisation of L takes the place of the filter. Small graphs are diagonalised as a
+    table.
 
     Args:
         edge_index: the graph, in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
@@ -146,9 +156,12 @@ def _eigenpairs(
     if structure.num_nodes <= DENSE or width > (structure.num_nodes - rest.count) // 2:
         value, mode = _diagonalize(operator, rest, torch.eye(len(null)).to(null))
     else:
-        narrow = laplacian_operator(structure, weight, kind, dtype=torch.float32)
         start = torch.randn(len(null), width, generator=seeded(seed), dtype=torch.float64)
-        value, mode = _iterate(operator, narrow, rest, start.to(null), wanted, tol)
+        if has_sparse_factors(structure):
+            damp = _inverse(structure, weight, kind)
+        else:
+            damp = partial(_damp, laplacian_operator(structure, weight, kind, dtype=torch.float32))
+        value, mode = _iterate(operator, damp, rest, start.to(null), wanted, tol)
     value = torch.cat([value.new_zeros(rest.count), value[:wanted].clamp(min=0)])
     return value, torch.cat([null, mode[:, :wanted]], 1)
 
@@ -186,25 +199,54 @@ def _diagonalize(operator: HeatOperator, rest: _Rest, identity: Tensor) -> tuple
     return value[: -rest.count], mode[:, : -rest.count]
 
 
+def has_sparse_factors(structure: GraphStructure) -> bool:
+    """Return True if a factorisation of L is sparse: few cycles, or edges within a narrow band."""
+    if structure.device.type != "cpu":
+        return False
+    cycles = structure.num_slots // 2 - structure.num_nodes + structure.num_components
+    if cycles <= MOST_CYCLES:
+        return True
+    place = structure.csr.derived(bandwidth_order).place.long()
+    span = place[structure.row.long()] - place[structure.col.long()]
+    return float(span.double().square().mean()) <= MEAN_SPAN**2
+
+
+def _inverse(structure: GraphStructure, weight: Tensor, kind: str | None) -> "Damp":
+    """Return a function that divides modes by their eigenvalues, as good as a filter can."""
+    entries = laplacian_entries(structure, weight, kind)
+    size, (col, rowptr) = structure.num_nodes, scipy_indices(structure.csr)
+    away = csr_array((entries.off_diagonal.numpy(), col, rowptr), shape=(size, size))
+    stays = np.zeros(size) if entries.diagonal is None else entries.diagonal.numpy()
+    if entries.isolated is not None:
+        stays = np.where(entries.isolated.numpy(), 1.0, stays)
+    # The least shift that leaves eigenvalues apart; the modes of eigenvalue zero are taken away.
+    matrix = diags_array(1 + 1e-13 - stays) - away
+    factors = splu(
+        matrix.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    return lambda value, block, residual: torch.from_numpy(factors.solve(block.numpy()))
+
+
+# Ritz values [M], vectors [N, M] and residuals -> vectors in which higher modes are damped.
+Damp = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
 def _iterate(
     operator: HeatOperator,
-    narrow: HeatOperator,
+    damp: Damp,
     rest: _Rest,
     block: Tensor,
     wanted: int,
     tol: float,
 ) -> tuple[Tensor, Tensor]:
-    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M].
-
-    The filter goes by `narrow`, the operator in float32.
-    """
+    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
     for _ in range(MOST_ROUNDS):
         value, block, residual = _ritz(rest(block), operator)
         worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())
         allowed = tol * float(value[wanted - 1])
         if worst <= max(allowed, 1e-13 * operator.rate):
             return value, block
-        block = _damp(value, block, residual, narrow)
+        block = damp(value, block, residual)
     _log.warning(
         "the %d smoothest modes of a graph of %d nodes have a residual of %.2g times the largest "
         "eigenvalue found, more than tol = %.2g allows. To fix this, raise 'tol', or take a 'k' "
@@ -217,11 +259,11 @@ def _iterate(
     return value, block
 
 
-def _damp(value: Tensor, block: Tensor, residual: Tensor, operator: HeatOperator) -> Tensor:
+def _damp(operator: HeatOperator, value: Tensor, block: Tensor, residual: Tensor) -> Tensor:
     """Damp what modes v [N, M] have above the last value: p(L) v, for a Chebyshev polynomial p.
 
     With q(z) = (p(z) - p(lambda)) / (z - lambda), it is p(lambda) v + q(L) (L v - lambda v). Only
-    the residuals are filtered, so that float32 is precise enough.
+    the residuals are filtered, so that an operator in float32 is precise enough.
     """
     rate = operator.rate
     cutoff = min(max(float(value[-1]), 1e-12 * rate), 1.8 * rate)

@@ -6,9 +6,10 @@ import sys
 import pytest
 import torch
 from dense import dense_laplacian
-from torch_geometric.utils import erdos_renyi_graph, grid, to_undirected
+from torch_geometric.utils import erdos_renyi_graph, grid, remove_self_loops, to_undirected
 
 from jsem_pyg.diffusion import low_modes
+from jsem_pyg.diffusion.low_modes import has_sparse_factors
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.neighbors import knn_graph
 
@@ -46,6 +47,47 @@ def test_equals_the_dense_decomposition(normalization, size, degree, k):
     assert float((laplacian @ mode - mode * value).norm(dim=0).max()) < 1e-5 * scale
     if normalization != "rw":
         assert torch.allclose(mode.T @ mode, torch.eye(k, dtype=mode.dtype), atol=1e-10)
+
+
+def comb(size):
+    """A path of a third of the nodes, each with two leaves: a tree."""
+    i = torch.arange(size // 3)
+    leaves = torch.arange(size - len(i))
+    edges = [torch.stack([i[1:], i[:-1]]), torch.stack([leaves % len(i), leaves + len(i)])]
+    return torch.cat(edges, 1)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: torch.stack([torch.arange(n - 1), torch.arange(1, n)]),
+        lambda n: torch.stack([torch.arange(n), (torch.arange(n) + 1) % n]),  # equal pairs
+        lambda n: torch.stack([torch.arange(n // 2), torch.arange(1, n // 2 + 1)]),  # and alone
+        lambda n: remove_self_loops(grid(5, n // 5)[0])[0],
+        comb,
+    ],
+    ids=["path", "ring", "half", "grid", "comb"],
+)
+@pytest.mark.parametrize("factor", [1.0, 1e12])
+def test_long_graphs_are_factorised(make, normalization, factor):
+    size = 1500
+    edge_index = to_undirected(make(size), num_nodes=size)
+    assert has_sparse_factors(GraphStructure(edge_index, size))
+    weight = torch.full((edge_index.size(1),), factor, dtype=torch.float64)
+    given = edge_index, weight, size, normalization and "sym"
+    k = 12 if size == 1 + int(edge_index.max()) else size // 2 + 8
+    value, mode = low_modes(edge_index, k, weight, normalization=normalization, num_nodes=size)
+    symmetric = dense_laplacian(*given)
+    expected = torch.linalg.eigvalsh(symmetric)[:k]
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-12 * factor)
+    residual = dense_laplacian(edge_index, weight, size, normalization) @ mode - mode * value
+    assert float(residual.norm(dim=0).max()) < 1e-3 * float(value[-1])
+
+
+def test_what_has_sparse_factors():
+    for edges, expected in ((points(3000, 10), False), (points(3000, 1), True)):
+        assert has_sparse_factors(GraphStructure(edges, 3000)) == expected
 
 
 @pytest.mark.parametrize("dim", [2, 3])
