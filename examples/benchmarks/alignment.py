@@ -28,9 +28,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from reporting import PeakMemory, machine, write_table
+from reporting import PeakMemory, isolated, machine, parser_of, write_table
 from scipy.stats import spearmanr
 from torch import Tensor
 
@@ -63,26 +62,20 @@ class Case(NamedTuple):
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--sizes", nargs="+", default=["400x500", "2000x2500"], help="of spirals")
     parser.add_argument("--data", type=Path, help="folder of embeddings, .npz files of x and y")
     parser.add_argument("--dataset", default="agnews8k_minilm", help="the name of one of them")
     parser.add_argument("--points", type=int, default=2000, help="of the embeddings, at random")
     parser.add_argument("--splits", type=int, default=5, help="random halves; seeds of spirals")
-    parser.add_argument("--peer-splits", type=int, default=1, help="of those, for torchgw and POT")
     parser.add_argument("--peer-points", type=int, default=2500, help="the most they are given")
     parser.add_argument("--ways", nargs="+", help="only ways whose names begin with one of these")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
-    parser.add_argument("--name", default="alignment", help="of the files written")
     parser.add_argument("--limit", type=int, default=600, help="seconds for a way on a case")
     one = "all in this process: no memory is measured"
     parser.add_argument("--one-process", action="store_true", help=one)
     return parser.parse_args(argv)
-
-
-# The cases.
 
 
 def places(num_points: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -130,31 +123,12 @@ def texts_case(args: argparse.Namespace, size: str, seed: int) -> Case:
     return Case(first, second[order], partner=order.argsort(), labels=(y, y[order]))
 
 
-# The ways.
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    logger = logging.getLogger("jsem_pyg")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 def ours(cost: Callable[[Tensor], Any], **options: Any) -> Callable[[Case], Any]:
     def align(case: Case) -> Any:
         source, target = cost(case.source), cost(case.target)
-        with without_warnings():  # scores say it
-            return gromov_wasserstein(source, target, progress=False, **options)
+        return gromov_wasserstein(source, target, progress=False, **options)
 
     return align
-
-
-def as_they_are(x: Tensor) -> Tensor:
-    return x
 
 
 def torchgw(distances: bool = False, **options: Any) -> Callable[[Case], Tensor]:
@@ -216,8 +190,8 @@ SPIRAL_WAYS = {
     "POT proximal point": pot("entropic_gromov_wasserstein", geodesic=True, **PROXIMAL),
 }
 TEXT_WAYS = {
-    "gromov_wasserstein": ours(as_they_are),
-    "the same without heat starts": ours(as_they_are, starts=("costs", "axes", "zero")),
+    "gromov_wasserstein": ours(torch.Tensor.contiguous),
+    "the same without heat starts": ours(torch.Tensor.contiguous, starts=("costs", "axes", "zero")),
     "torchgw": torchgw(max_iter=100),
     "torchgw, all distances": torchgw(distances=True, max_iter=100),
     "POT gromov_wasserstein": pot("gromov_wasserstein", max_iter=200),
@@ -229,9 +203,6 @@ CASES: dict[str, tuple[Callable[..., Case], Callable[[Any], list[str]], dict[str
     "spiral": (spiral_case, lambda args: args.sizes, SPIRAL_WAYS),
     "texts": (texts_case, lambda args: [str(args.points)], TEXT_WAYS),
 }
-
-
-# Measurements.
 
 
 class Run(NamedTuple):
@@ -246,6 +217,7 @@ class Run(NamedTuple):
 
 def measure(run: Run) -> dict[str, float]:
     """CPU seconds, peak memory, and scores."""
+    logging.getLogger("jsem_pyg").setLevel(logging.ERROR)  # scores say what warnings do
     torch.set_num_threads(1)
     make, _, ways = CASES[run.case]
     align = ways[run.way]
@@ -297,33 +269,9 @@ def runs(args: argparse.Namespace) -> Iterator[tuple[Run, str]]:
                     note = "not run: too many points"
                 if peer is not None and find_spec({"POT": "ot"}.get(peer, peer)) is None:
                     note = "not installed"
-                splits = args.splits if peer is None else min(args.splits, args.peer_splits)
+                splits = args.splits if peer is None else 1
                 for seed in range(1 if note else splits):
                     yield Run(args, case, size, seed, way), note
-
-
-def isolated(run: Run) -> dict[str, Any]:
-    """`measure` in a fresh process, so that memory kept by others does not count, or hide some."""
-    if run.args.one_process:
-        return measure(run)
-    spawn = get_context("spawn")
-    ours, theirs = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=tell, args=(theirs, run))
-    process.start()
-    theirs.close()
-    found = {"CPU s": math.nan, "note": f"no answer after {run.args.limit} s"}
-    try:
-        if ours.poll(run.args.limit):
-            found = ours.recv()
-    except EOFError:
-        found["note"] = "failed"  # for want of memory, for instance
-    process.kill()
-    process.join()
-    return found
-
-
-def tell(pipe: Any, run: Run) -> None:
-    pipe.send(measure(run))
 
 
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
@@ -352,14 +300,15 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     rows = []
     for run, note in runs(args):
-        found = {"CPU s": math.nan} if note else isolated(run)
+        apart = partial(isolated, measure, limit=args.limit)
+        found = {} if note else (measure if args.one_process else apart)(run)
         rows.append({"case": run.case, "size": run.size, "way": run.way, "seed": run.seed})
-        rows[-1] |= {"note": note, "peak MB": math.nan, **found}
+        rows[-1] |= {"note": note, "peak MB": math.nan, "CPU s": math.nan, **found}
         print(rows[-1], flush=True)
     table = summarise(pd.DataFrame(rows))
     data = "digits" if args.data is None else args.dataset
     notes = [f"{machine()}, of which each way uses one", f"Embeddings: {data}."]
-    write_table(table, args.output, args.name, notes)
+    write_table(table, args.output, "alignment", notes)
     return table
 
 

@@ -26,11 +26,13 @@ import pandas as pd
 import torch
 from helpers import cells
 from helpers.alignment_cases import Case, Noise, _cut, _matrix, make_case
+from helpers.alignment_ways import cost_of
+from reporting import markdown, parser_of
 from scipy.spatial import Delaunay
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import kneighbors_graph
 
-from jsem_pyg.transport import AdjacencyCost, FeatureCost, gromov_wasserstein, match_graphs
+from jsem_pyg.transport import FeatureCost, gromov_wasserstein, match_graphs
 from jsem_pyg.transport.match import confidence as edges
 from jsem_pyg.transport.solver import confidence as factored
 
@@ -56,14 +58,13 @@ class Sample(NamedTuple):
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--fit", action="store_true", help="print weights instead")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first", type=int, help="seed; 0 to fit, 100 otherwise")
     parser.add_argument("--nodes", type=int, nargs=2, default=(60, 200), help="range")
     parser.add_argument("--models", nargs="+", default=["graphs", "known", "points"])
     parser.add_argument("--data", type=Path, help="folder of real graphs")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -106,11 +107,7 @@ def graph_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
 
 
 def matched(name: str, case: Case) -> Sample:
-    costs = []
-    for each in (case.source, case.target):
-        pairs = torch.from_numpy(np.stack(each.tocoo().coords).astype(np.int64))
-        costs.append(AdjacencyCost(pairs, num_nodes=each.shape[0]))
-    plan = match_graphs(*costs)
+    plan = match_graphs(cost_of(case.source), cost_of(case.target))
     partner = plan.argmax().numpy()
     found = edges.evidence(case.source, case.target, partner)
     is_related = bool((case.truth >= 0).any())
@@ -153,10 +150,7 @@ def known_matched(
     pairs: np.ndarray | None,
     features: tuple[np.ndarray, np.ndarray] | None,
 ) -> Sample:
-    costs = []
-    for each in (case.source, case.target):
-        edge_index = torch.from_numpy(np.stack(each.tocoo().coords).astype(np.int64))
-        costs.append(AdjacencyCost(edge_index, num_nodes=each.shape[0]))
+    costs = cost_of(case.source), cost_of(case.target)
     known = None if pairs is None else torch.from_numpy(pairs)
     plan = match_graphs(*costs, known_pairs=known, features=features)
     partner = plan.argmax().numpy()
@@ -317,13 +311,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     args.output.mkdir(parents=True, exist_ok=True)
     draw(samples, args.output / "alignment_confidence.png")
     rows = table(samples)
-    lines = ["| " + " | ".join(rows.columns) + " |", "| --- " * len(rows.columns) + "|"]
-    for row in rows.itertuples(index=False):
-        lines.append(
-            f"| {row[0]} | {row[1]} | " + " | ".join(f"{each:.3f}" for each in row[2:]) + " |"
-        )
     real = ", and no graph of the files" if args.data else ""
-    text = PAGE.format(real=real) + "\n".join(lines) + "\n"
+    text = PAGE.format(real=real) + markdown(rows.round(3))
     (args.output / "alignment_confidence.md").write_text(text)
     print(rows.round(3).to_string(index=False))
     return rows

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from reporting import PeakMemory, machine, write_table
+from reporting import PeakMemory, Rows, machine, parser_of, write_table
 from scipy.io import loadmat
 from scipy.optimize import quadratic_assignment
 from scipy.sparse import coo_array, csr_array
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="folder of anchored.npz, graphs and .mat files")
     add("--pairs", nargs="+", help="names; all")
@@ -61,7 +61,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     add("--draws", type=int, default=5)
     add("--ways", nargs="+", choices=list(WAYS), default=["ours", "FAQ", "graspologic"])
     add("--planet", type=Path, help="clone of github.com/yq-leo/PlanetAlign")
-    add("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -275,24 +274,14 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    args.output.mkdir(parents=True, exist_ok=True)
-    file = args.output / "alignment_known_runs.csv"
-    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
-    done = {tuple(row[name] for name in RUN) for row in rows}
+    rows = Rows(args.output / "alignment_known_runs.csv", *RUN)
     for case, make in cases(args):
-        ways = [way for way in args.ways if (*case.values(), way) not in done]
-        if not ways:
-            continue
-        pair = make()
+        ways = [way for way in args.ways if not rows.has(*case.values(), way)]
+        pair = make() if ways else None
         for way in ways:
-            if skipped(case, pair, way, args.planet):
-                continue
-            rows.append(measure(case, pair, way, args.planet))
-            print(rows[-1], flush=True)
-            draft = file.with_suffix(".part")
-            pd.DataFrame(rows).to_csv(draft, index=False)
-            draft.replace(file)
-    table = summary(pd.DataFrame(rows))
+            if not skipped(case, pair, way, args.planet):
+                rows.add(measure(case, pair, way, args.planet))
+    table = summary(rows.table())
     notes = [
         "# Alignment with known pairs and features",
         "Written by `examples/benchmarks/alignment_known.py`; `known` is % of the true pairs, the "

@@ -14,13 +14,11 @@ not repeated. CPU seconds are from adjacency matrices to partners, peak memory i
 
 import argparse
 import contextlib
-import functools
 import math
 import sys
 import time
-import traceback
 from collections.abc import Iterator
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +27,7 @@ import matplotlib
 import pandas as pd
 import torch
 from helpers import alignment_cases, alignment_ways
-from reporting import PeakMemory, machine
+from reporting import PeakMemory, Rows, isolated, machine, markdown, parser_of
 from scipy.sparse import csr_array, random_array, triu
 
 matplotlib.use("Agg")
@@ -52,7 +50,7 @@ class Run(NamedTuple):
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     add = parser.add_argument
     add("--data", type=Path, required=True, help="a folder of graphs, or one graph")
     add("--graphs", nargs="+", help="names of files, without their endings; all")
@@ -64,8 +62,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     add("--peer-nodes", type=int, default=1 << 62, help="larger graphs are for ours alone")
     add("--limit", type=float, default=3600, help="seconds for one run")
     add("--one-process", action="store_true", help="for debugging")
-    add("--again", action="store_true", help="repeat what has been run")
-    add("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -105,40 +101,13 @@ def small_pair() -> tuple[csr_array, csr_array]:
     return tuple((each != 0).astype(float).tocsr() for each in (first, second))
 
 
-def isolated(run: Run, limit: float) -> dict[str, Any]:
-    """`measure` in a process of its own: its scores, or why there are none."""
-    context = get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_tell, args=(theirs, run))
-    process.start()
-    theirs.close()
-    try:
-        found = ours.recv() if ours.poll(limit) else {"note": f"no answer after {limit:g} s"}
-    except EOFError:
-        found = {"note": "the process ended"}  # for want of memory, for instance
-    process.kill()
-    process.join()
-    return found
-
-
-def _tell(pipe: Any, run: Run) -> None:
-    torch.set_num_threads(1)
-    torch.set_num_threads = lambda count: None  # some peers take as many as they like
-    try:
-        pipe.send(measure(run))
-    except Exception as error:
-        traceback.print_exc()
-        pipe.send({"note": f"{type(error).__name__}: {str(error)[:200]}"})
-
-
 def run_all(args: argparse.Namespace) -> pd.DataFrame:
-    """All runs, of which those in the file are not repeated."""
-    file = args.output / "alignment_real_runs.csv"
-    rows = read(file) if file.exists() else {}
+    """All runs, of which those in the file are not repeated, if they have an answer."""
+    rows = Rows(args.output / "alignment_real_runs.csv", *RUN)
     sizes: dict[Path, int] = {}
     for run in runs(args):
-        key = (run.path.stem, *run.noise, str(run.seed), run.way)
-        if "accuracy" in rows.get(key, {}) and not args.again:
+        key = (run.path.stem, *run.noise, run.seed, run.way)
+        if rows.has(*key):
             continue
         note = alignment_ways.missing(run.way, run.peers)
         if run.way != "ours" and not note:
@@ -146,31 +115,19 @@ def run_all(args: argparse.Namespace) -> pd.DataFrame:
                 sizes[run.path] = alignment_cases.make_case(run.path, run.noise, 0).source.shape[0]
             if sizes[run.path] > args.peer_nodes:
                 note = f"not run on more than {args.peer_nodes} nodes"
-        answer = measure if args.one_process else functools.partial(isolated, limit=args.limit)
-        found = {"note": note} if note else answer(run)
-        rows[key] = dict(zip(RUN, key, strict=True)) | found
-        if not note:
-            print(rows[key], flush=True)
-            write(file, pd.DataFrame(list(rows.values())).to_csv(index=False))
-    if not rows:
+        apart = partial(isolated, quiet, limit=args.limit)
+        found = {"note": note} if note else (measure if args.one_process else apart)(run)
+        rows.add(dict(zip(RUN, key, strict=True)) | found)
+    if not rows.rows:
         raise SystemExit(f"no graph in {args.data} for --graphs and --kinds")
-    write(file, pd.DataFrame(list(rows.values())).to_csv(index=False))
-    return pd.read_csv(file, dtype={"note": str, "noise": str})
+    return pd.read_csv(rows.path, dtype={"note": str, "noise": str})
 
 
-def read(file: Path) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The runs of a file, each without what it has no number of."""
-    table = pd.read_csv(file, dtype=dict.fromkeys(RUN, str))
-    rows = [row.dropna().to_dict() for _, row in table.iterrows()]
-    return {tuple(row[name] for name in RUN): row for row in rows}
-
-
-def write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".part")
-    draft.write_text(text)
-    draft.replace(file)
+def quiet(run: Run) -> dict[str, Any]:
+    """`measure` on one thread, of which some peers take as many as they like."""
+    torch.set_num_threads(1)
+    torch.set_num_threads = lambda count: None
+    return measure(run)
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
@@ -283,13 +240,13 @@ def page(rows: pd.DataFrame) -> str:
         machine=machine(),
         fewest=seeds.min(),
         most=seeds.max(),
-        accuracy=markdown(accuracy_table(done)),
-        detail=markdown(detail_table(done)),
+        accuracy=rounded(accuracy_table(done)),
+        detail=rounded(detail_table(done)),
         skipped="\n".join(lines) or "Nothing.",
     )
 
 
-def markdown(table: pd.DataFrame) -> str:
+def rounded(table: pd.DataFrame) -> str:
     digits = {"runs": 0, "CPU s": 2, "MB": 0, "CPU / ours": 1}
     cells = {
         name: column.map(f"{{:.{digits.get(name, 3)}f}}".format)
@@ -297,9 +254,7 @@ def markdown(table: pd.DataFrame) -> str:
         else column
         for name, column in table.items()
     }
-    lines = [f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-    lines += [f"| {' | '.join(row)} |" for row in pd.DataFrame(cells).itertuples(index=False)]
-    return "\n".join(lines)
+    return markdown(pd.DataFrame(cells))
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
@@ -308,7 +263,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     if "accuracy" not in rows:
         raise SystemExit("no run has an answer: see the notes in alignment_real_runs.csv")
     draw(in_order(rows[rows["accuracy"].notna()]), args.output / "alignment_real.png")
-    write(args.output / "alignment_real.md", page(rows))
+    (args.output / "alignment_real.md").write_text(page(rows))
     return rows
 
 

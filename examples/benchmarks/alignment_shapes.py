@@ -19,20 +19,19 @@ distances, over the mean of C^2: a plan of one temperature has lower ones than a
 
 import argparse
 import importlib
+import itertools
 import math
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from reporting import PeakMemory, machine
+from reporting import PeakMemory, Rows, isolated, machine, markdown, parser_of
 from torch import Tensor
 
 from jsem_pyg.transport import ColumnCost, FeatureCost, Plan, gromov_wasserstein
@@ -58,7 +57,7 @@ class Case(NamedTuple):
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     add = parser.add_argument
     add("--points", type=int, nargs="+", default=[5000])
     add("--cases", nargs="+", choices=CASES, default=list(CASES))
@@ -68,12 +67,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     add("--peer-points", type=int, default=20_000, help="more points are for ours alone")
     add("--threads", type=int, default=1)
     add("--limit", type=float, default=3600, help="seconds for one run")
-    add("--again", action="store_true", help="repeat what has been run")
-    add("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
-
-
-# The cases.
 
 
 def horn(bend: float) -> tuple[np.ndarray, np.ndarray]:
@@ -124,18 +118,11 @@ def make_case(args: argparse.Namespace, name: str, num_points: int) -> Case:
     return Case(*sides, torch.from_numpy(np.argsort(order)))
 
 
-# The ways.
-
-
 def ours(make: Callable[[Tensor], Any], **options: Any) -> Callable[..., Plan]:
     def align(case: Case, peers: Path | None) -> Plan:
         return gromov_wasserstein(make(case.source), make(case.target), progress=False, **options)
 
     return align
-
-
-def as_they_are(x: Tensor) -> Tensor:
-    return x
 
 
 def distances(x: Tensor) -> Any:
@@ -174,7 +161,7 @@ def as_plan(solver: Any) -> Plan:
 
 ABSOLUTE = {"epsilon": EPSILON, "absolute": True}
 WAYS: dict[str, tuple[Callable[..., Plan], bool]] = {  # and whether it is the peer's
-    "defaults": (ours(as_they_are), False),
+    "defaults": (ours(torch.Tensor.contiguous), False),
     "squared distances": (ours(FeatureCost(), **ABSOLUTE), False),
     "QuadraticGW": (theirs("QuadraticGW"), True),
     "MultiscaleQuadraticGW": (theirs("MultiscaleQuadraticGW", ratio=0.1), True),
@@ -196,9 +183,6 @@ def missing(args: argparse.Namespace, way: str, num_points: int) -> str:
         return "pykeops is not installed"
     too_many = num_points > args.peer_points
     return f"not run on more than {args.peer_points} points" if too_many else ""
-
-
-# Measurements.
 
 
 def measure(args: argparse.Namespace, case: str, num_points: int, way: str) -> dict[str, Any]:
@@ -241,40 +225,16 @@ def scores(case: Case, plan: Plan) -> dict[str, float]:
 
 
 def run_all(args: argparse.Namespace) -> pd.DataFrame:
-    """All runs, of which those in the file are not repeated."""
-    file = args.output / "alignment_shapes.csv"
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
-    if file.exists() and not args.again:
-        table = pd.read_csv(file, dtype=dict.fromkeys(RUN, str))
-        rows = {tuple(row[RUN]): row.dropna().to_dict() for _, row in table.iterrows()}
-    for num_points in args.points:
-        for case in args.cases:
-            for way in args.ways:
-                key = (case, str(num_points), way, str(args.threads))
-                if "CPU s" in rows.get(key, {}):
-                    continue
-                note = missing(args, way, num_points)
-                found = {"note": note} if note else isolated(args, case, num_points, way)
-                rows[key] = dict(zip(RUN, key, strict=True)) | {"shape": poses(args)[0]} | found
-                print(rows[key], flush=True)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                pd.DataFrame(list(rows.values())).to_csv(file, index=False)
-    return pd.read_csv(file, dtype={"note": str})
-
-
-def isolated(args: argparse.Namespace, *run: Any) -> dict[str, Any]:
-    """`measure` in a process of its own, or why it gave nothing."""
-    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-    try:
-        return pool.submit(measure, args, *run).result(timeout=args.limit)
-    except TimeoutError:
-        return {"note": f"no answer after {args.limit:g} s"}
-    except Exception as error:
-        return {"note": f"{type(error).__name__}: {str(error)[:200]}"}
-    finally:
-        for process in list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown(wait=False)
+    """All runs, of which those in the file are not repeated, if they have an answer."""
+    rows = Rows(args.output / "alignment_shapes.csv", *RUN)
+    for key in itertools.product(args.cases, args.points, args.ways, [args.threads]):
+        if not rows.has(*key):
+            case, num_points, way, _ = key
+            note = missing(args, way, num_points)
+            given = args, case, num_points, way
+            found = {"note": note} if note else isolated(measure, *given, limit=args.limit)
+            rows.add(dict(zip(RUN, key, strict=True)) | {"shape": poses(args)[0]} | found)
+    return pd.read_csv(rows.path, dtype={"note": str})
 
 
 PAGE = """# Points of two shapes
@@ -298,20 +258,23 @@ of a run that did not measure it right; wall seconds count only where nothing el
 
 
 def page(rows: pd.DataFrame) -> str:
-    done = rows[rows["right"].notna()]
-    names = ["case", "points", "way", "threads", "right", "near", "energy, squared", "energy"]
-    names += ["marginals", "CPU s", "wall s", "MB"]
+    done, failed = rows[rows["right"].notna()], rows[rows["right"].isna()]
+    names = [
+        *RUN,
+        "right",
+        "near",
+        "energy, squared",
+        "energy",
+        "marginals",
+        "CPU s",
+        "wall s",
+        "MB",
+    ]
     digits = {"marginals": ".1e", "CPU s": ".1f", "wall s": ".0f", "MB": ".0f"}
-    lines = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
-    for _, row in done.iterrows():
-        cells = [
-            format(row[name], digits.get(name, ".4f"))
-            if isinstance(row[name], float) and not math.isnan(row[name])
-            else str(row[name]).replace("nan", "")
-            for name in names
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    failed = rows[rows["right"].isna()]
+    table = done[names].copy()
+    for name in table.columns[4:]:
+        form = digits.get(name, ".4f")
+        table[name] = ["" if math.isnan(value) else format(value, form) for value in table[name]]
     notes = [f"- {row.way}, {row.points} points: {row.note}." for row in failed.itertuples()]
     return PAGE.format(
         machine=machine(),
@@ -319,10 +282,8 @@ def page(rows: pd.DataFrame) -> str:
         rank=RANK,
         draws=DRAWS,
         threads=" or ".join(str(each) for each in sorted(rows["threads"].unique())),
-        table="\n".join(lines),
-        skipped="Not run: nothing."
-        if not notes
-        else "Not run:\n\n" + "\n".join(dict.fromkeys(notes)),
+        table=markdown(table),
+        skipped="\n".join(["Not run:", "", *dict.fromkeys(notes)]) if notes else "",
     )
 
 

@@ -17,12 +17,12 @@ import argparse
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 import pandas as pd
 from bertopic import BERTopic
 from bertopic.dimensionality import BaseDimensionalityReduction
+from reporting import Rows, markdown, parser_of, spread, timed
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
 from umap import UMAP
@@ -132,10 +132,7 @@ def score(model: BERTopic, texts: list[str], y: np.ndarray) -> dict[str, float]:
 
 def complete(args: argparse.Namespace) -> pd.DataFrame:
     """All runs: those of the file, and those that it lacks."""
-    args.output.mkdir(parents=True, exist_ok=True)
-    path = args.output / "bertopic.csv"
-    runs = pd.read_csv(path).to_dict("records") if path.exists() else []
-    there = {tuple(row[name] for name in KEY) for row in runs}
+    rows = Rows(args.output / "bertopic.csv", *KEY)
     for name in args.sets:
         texts, x, y = load(name, args)
         x, y, count = x.numpy(), y.numpy(), int(y.max()) + 1
@@ -147,16 +144,12 @@ def complete(args: argparse.Namespace) -> pd.DataFrame:
                 fit()
         for seed in range(args.seeds):
             for way, fit in fits(texts, x, count, seed).items():
-                if (name, way, seed) in there:
-                    continue
-                began = process_time()
-                model = fit()
-                row = {"dataset": name, "way": way, "seed": seed} | score(model, texts, y)
-                runs.append(row | {"seconds": process_time() - began})
-                np.save(args.output / file_of(name, way, seed), model.topics_)
-                pd.DataFrame(runs).to_csv(path, index=False, float_format="%.6g")
-                print(runs[-1], flush=True)
-    return pd.DataFrame(runs)
+                if not rows.has(name, way, seed):
+                    model, seconds = timed(fit)
+                    np.save(args.output / file_of(name, way, seed), model.topics_)
+                    row = {"dataset": name, "way": way, "seed": seed} | score(model, texts, y)
+                    rows.add(row | {"seconds": seconds})
+    return rows.table()
 
 
 def file_of(name: str, way: str, seed: int) -> str:
@@ -165,30 +158,27 @@ def file_of(name: str, way: str, seed: int) -> str:
 
 
 def as_markdown(runs: pd.DataFrame, folder: Path) -> str:
-    columns = ["topics", "without a topic", "ari", "ari of the others", "coherence", "diversity"]
-    heads = ["set", "way", *columns[:2], "ARI", "ARI of those with one", *columns[4:], "seconds"]
-    lines = [f"| {' | '.join([*heads, 'runs alike'])} |", "| --- " * 10 + "|"]
+    names = {"ari": "ARI", "ari of the others": "ARI of those with one"}
+    table = []
     for (name, way), part in runs.groupby(["dataset", "way"], sort=False):
-        mean, spread = part[columns].mean(), part[columns].std(ddof=0)
-        cells = [f"{mean[each]:.3f} ± {spread[each]:.3f}" for each in columns[2:]]
-        counts = ", ".join(str(each) for each in part["topics"])
+        row = {"set": name, "way": way, "topics": ", ".join(str(each) for each in part["topics"])}
+        row["without a topic"] = f"{100 * part['without a topic'].mean():.0f} %"
+        for score_name in ("ari", "ari of the others", "coherence", "diversity"):
+            row[names.get(score_name, score_name)] = spread(part[score_name])
+        row["seconds"] = f"{part['seconds'].mean():.0f}"
         found = [np.load(folder / file_of(name, way, seed)) for seed in part["seed"]]
         alike = [adjusted_rand_score(a, b) for a, b in combinations(found, 2)]
-        agreement = f"{np.mean(alike):.3f}" if alike else ""
-        share = f"{100 * mean['without a topic']:.0f} %"
-        cells = [counts, share, *cells, f"{part['seconds'].mean():.0f}", agreement]
-        lines.append(f"| {name} | {way} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        table.append(row | {"runs alike": f"{np.mean(alike):.3f}" if alike else ""})
+    return markdown(pd.DataFrame(table))
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/bertopic")
     parser.add_argument("--data", type=Path, help="folder of the data")
     parser.add_argument("--titles", type=Path, help="the 20,000 titles of Stack Overflow")
     parser.add_argument("--sets", nargs="+", default=["agnews", "20newsgroups"])
     parser.add_argument("--documents", type=int, help="so many of each set, drawn at random")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("output/bertopic"))
     parser.add_argument("--page", type=Path, help="where the page goes; --output otherwise")
     parser.add_argument("--quick", action="store_true", help="documents of three words")
     args = parser.parse_args(argv)

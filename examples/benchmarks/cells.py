@@ -12,12 +12,9 @@ three branches, with Poisson counts, so that what was there before noise and dro
 well.
 """
 
-import argparse
 import importlib.util
 import itertools
 import logging
-import multiprocessing as mp
-import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -25,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from reporting import PeakMemory, Rows, isolated, markdown, parser_of, timed
 from scipy.sparse import csr_matrix
 
 PUBLISHED = {"snare-seq": "SCOT, best of its grid: 0.150", "scgem": "SCOT, best of its grid: 0.192"}
@@ -110,7 +108,7 @@ JOBS = {
 PACKAGES = {magic: "magic"}
 
 
-def job(name: str, cells: int, genes: int, seed: int, pipe: Any) -> None:
+def job(name: str, cells: int, genes: int, seed: int) -> dict[str, float]:
     """One job in a process of its own: seconds, memory in units of dense X, and a score."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
@@ -125,23 +123,12 @@ def job(name: str, cells: int, genes: int, seed: int, pipe: Any) -> None:
     x, truth, moment = simulate(cells, genes, DEPTH, seed)
     order = np.argsort(moment, kind="stable")
     x, truth = x[order], truth[order]
-    before = peak(anew=True)
-    began = time.process_time()
-    result = method(x, option)
-    seconds = time.process_time() - began
-    memory = (peak() - before) / x.nbytes
+    memory = PeakMemory()
+    result, seconds = timed(lambda: method(x, option))
+    memory = memory.stop() / x.nbytes
     score, raw = recovered(result, truth), recovered(x, truth)
     digest = float(np.abs(np.asarray(result, np.float64)).sum())
-    pipe.send({"seconds": seconds, "memory": memory, "score": score, "raw": raw, "sum": digest})
-
-
-def peak(anew: bool = False) -> float:
-    """The most memory that this process had, in bytes; or have it counted anew (Linux)."""
-    if anew:
-        Path("/proc/self/clear_refs").write_text("5")
-    lines = Path("/proc/self/status").read_text().splitlines()
-    line = next(each for each in lines if "VmHWM" in each)
-    return 1024.0 * int(line.split()[1])
+    return {"seconds": seconds, "memory": memory, "score": score, "raw": raw, "sum": digest}
 
 
 def recovered(x: np.ndarray, truth: np.ndarray) -> float:
@@ -152,20 +139,6 @@ def recovered(x: np.ndarray, truth: np.ndarray) -> float:
         if one.std() > 0 and two.std() > 0:
             values.append(np.corrcoef(one, two)[0, 1])
     return float(np.mean(values))
-
-
-def measure(cells: int, genes: int, seed: int, name: str) -> dict[str, Any]:
-    context = mp.get_context("spawn")
-    receive, send = context.Pipe(False)
-    process = context.Process(target=job, args=(name, cells, genes, seed, send))
-    process.start()
-    send.close()
-    try:
-        return receive.recv()
-    except EOFError:
-        return {"seconds": np.nan}
-    finally:
-        process.join()
 
 
 def is_installed(name: str) -> bool:
@@ -209,9 +182,7 @@ def alignments(folder: Path) -> pd.DataFrame:
             adata.var_names = [key]  # none that both share
             adata.obsm["X_pca"] = x / np.linalg.norm(x, axis=1, keepdims=True)
             sides.append(adata)
-        began = time.process_time()
-        method(*sides)
-        seconds = time.process_time() - began
+        _, seconds = timed(lambda: method(*sides))  # noqa: B023
         scores = [
             foscttm(side.obsm["X_align"], other.obsm["X_pca"])
             for side, other in (sides, sides[::-1])
@@ -245,15 +216,6 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(table)
-
-
-def markdown(table: pd.DataFrame) -> str:
-    lines = [
-        "| " + " | ".join(table.columns) + " |",
-        "| " + " | ".join("---" for _ in table) + " |",
-    ]
-    lines += ["| " + " | ".join(map(str, row)) + " |" for row in table.itertuples(index=False)]
-    return "\n".join(lines)
 
 
 def section(cells: int, genes: int, rows: pd.DataFrame) -> list[str]:
@@ -297,31 +259,26 @@ def page(rows: pd.DataFrame, aligned: pd.DataFrame | None) -> str:
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--cells", type=int, default=5000)
     parser.add_argument("--genes", type=int, default=1000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--repeat", type=int, default=2, help="runs of each seed")
     parser.add_argument("--jobs", nargs="+", help="some of the jobs, by how they begin")
     parser.add_argument("--alignment", type=Path, help="folder of the pairs")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     args = parser.parse_args(argv)
     names = [name for name in JOBS if is_installed(name)]
     if args.jobs:
         names = [name for name in names if name.startswith(tuple(args.jobs))]
-    args.output.mkdir(parents=True, exist_ok=True)
-    file, second = args.output / "cells.csv", args.output / "cells_aligned.csv"
-    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
-    case = ["cells", "genes", "seed", "run", "job"]
-    done = {tuple(row[key] for key in case) for row in rows}
+    second = args.output / "cells_aligned.csv"
+    rows = Rows(args.output / "cells.csv", "cells", "genes", "seed", "run", "job")
     for run in itertools.product([args.cells], [args.genes], args.seeds, range(args.repeat), names):
-        if run not in done:
-            rows.append(dict(zip(case, run, strict=True)) | measure(*run[:3], run[-1]))
-            print(rows[-1], flush=True)
-            pd.DataFrame(rows).dropna(subset=["seconds"]).to_csv(file, index=False)
+        if not rows.has(*run):
+            found = isolated(job, run[-1], *run[:3])
+            rows.add(dict(zip(rows.key, run, strict=True)) | found)
     if args.alignment:
         alignments(args.alignment).to_csv(second, index=False)
-    table = pd.read_csv(file)
+    table = rows.table().dropna(subset=["seconds"])
     text = page(table, pd.read_csv(second, dtype=str) if second.exists() else None)
     print(text)
     (args.output / "cells.md").write_text(text)

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-from reporting import write_table
+from reporting import parser_of, write_table
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.utils import homophily
@@ -27,12 +27,11 @@ from jsem_pyg.transforms import FaissKNNGraph
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--embeddings", type=Path, help=".npz file of x [N, D] and y [N]")
     parser.add_argument("--times", type=float, nargs="+", default=[0, 0.5, 2, 5, 20, 50])
     parser.add_argument("--k", type=int, nargs="+", default=[5, 10, 15, 20, 30])
     parser.add_argument("--seeds", type=int, default=3, help="of k-means")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 

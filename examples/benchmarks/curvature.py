@@ -11,21 +11,16 @@ medians; GraphRicciCurvature, which gets its networkx graph ready made, is timed
 """
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import networkx as nx
-import numpy as np
 import pandas as pd
 import torch
 from GraphRicciCurvature.FormanRicci import FormanRicci
-from reporting import PeakMemory, exponent, machine, write_table
+from reporting import PeakMemory, exponent, machine, medians, parser_of, write_table
 from scaling import random_structure
 from torch import Tensor
 from torch_geometric.utils import coalesce
@@ -39,24 +34,18 @@ SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--embeddings", type=Path, help=".npz file of points x [N, D]")
     parser.add_argument("--num-points", type=int, default=11_314, help="of random points")
     parser.add_argument("--channels", type=int, default=384, help="of random points")
     parser.add_argument("--k", type=int, default=15)
     parser.add_argument("--max-nodes", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
-def median_time(call: Callable[[], Tensor], repeats: int) -> tuple[Tensor, float]:
-    result, timings = call(), []  # the first call warms up
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        timings.append(time.perf_counter() - started)
-    return result, statistics.median(timings)
+def median_time(call: Callable[[], Tensor], repeats: int) -> float:
+    return medians({"this": call}, repeats, time.perf_counter)["this"]
 
 
 def peer(edge_index: Tensor, weight: Tensor, num_nodes: int, method: str) -> tuple[Tensor, float]:
@@ -80,10 +69,8 @@ def compare(x: Tensor, args: argparse.Namespace) -> pd.DataFrame:
         expected, baseline = peer(edge_index, weight, x.size(0), method)
         row = {"method": method, "N": x.size(0), "edges": edge_index.size(1) // 2}
         rows.append({**row, "way": "GraphRicciCurvature", "s": baseline, "ratio": 1.0})
-        curvature, seconds = median_time(
-            lambda: forman_curvature(edge_index, weight, x.size(0), method),  # noqa: B023
-            args.repeats,
-        )
+        ours = partial(forman_curvature, edge_index, weight, x.size(0), method)
+        curvature, seconds = ours(), median_time(ours, args.repeats)
         error = float((curvature - expected).abs().max())
         if not error <= 1e-6 * max(1.0, float(expected.abs().max())):
             raise AssertionError(f"{method}: differs by {error:.2g}.")
@@ -100,25 +87,13 @@ def grow(args: argparse.Namespace) -> pd.DataFrame:
             forman_curvature(edge_index, None, size, method)
             gigabytes = memory.stop() / 1e9
             repeats = args.repeats if size < 300_000 else 1
-            _, seconds = median_time(
-                lambda: forman_curvature(edge_index, None, size, method),  # noqa: B023
-                repeats,
+            seconds = median_time(
+                partial(forman_curvature, edge_index, None, size, method), repeats
             )
             row = {"method": method, "N": size, "edges": edge_index.size(1) // 2}
             rows.append({**row, "s": seconds, "peak GB": gigabytes})
             print(rows[-1], flush=True)
     return pd.DataFrame(rows)
-
-
-def draw(table: pd.DataFrame) -> plt.Figure:
-    figure, axis = plt.subplots(figsize=(5, 4), layout="constrained")
-    for method, rows in table.groupby("method"):
-        slope = exponent(rows["edges"], rows["s"]) if len(rows) > 1 else np.nan
-        axis.plot(rows["edges"], rows["s"], marker="o", label=f"{method}, exponent {slope:.2f}")
-    axis.set(xscale="log", yscale="log", xlabel="undirected edges", ylabel="seconds")
-    axis.set_title("Forman-Ricci curvature of every edge")
-    axis.legend()
-    return figure
 
 
 def main(argv: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -134,9 +109,6 @@ def main(argv: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
             slope = exponent(rows["edges"], rows["s"])
             notes.append(f"exponent of time in edges, {method}: {slope:.2f}")
     write_table(grown, args.output, "curvature_scaling", notes)
-    figure = draw(grown)
-    figure.savefig(args.output / "curvature_scaling.png", dpi=150)
-    plt.close(figure)
     return compared, grown
 
 

@@ -19,9 +19,7 @@ denoising.csv in --output; what it has already is not run again. What came out i
 import argparse
 import importlib.util
 import itertools
-import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +37,7 @@ from helpers.self_denoiser import (
     square,
     train_on_pictures,
 )
+from reporting import Rows, markdown, parser_of, timed
 from skimage import io, restoration, transform
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 from sklearn.datasets import load_sample_image
@@ -154,9 +153,7 @@ class Task:
     def run(self, method: str) -> dict[str, float | str]:
         """A row of the table."""
         seed_everything(1000 + self.seed)  # not the noise of the picture once more
-        start = time.process_time()
-        picture, setting = getattr(self, f"run_{method}")()
-        seconds = time.process_time() - start
+        (picture, setting), seconds = timed(getattr(self, f"run_{method}"))
         scores = {"psnr": self.psnr(picture), "ssim": self.ssim(picture)}
         return scores | {"seconds": seconds, "setting": setting}
 
@@ -184,31 +181,6 @@ def load(name: str, kind: str) -> Tensor:
     return torch.from_numpy(image).float().permute(2, 0, 1).contiguous()
 
 
-def run_missing(path: Path, jobs: list[tuple]) -> None:
-    """Run what the file lacks."""
-    done = set(read(path)[RUN].itertuples(index=False, name=None))
-    missing = [job for job in jobs if job not in done]
-    for (*key, method), rest in ((job, missing[n + 1 :]) for n, job in enumerate(missing)):
-        row = Task(*key).run(method)
-        append(path, dict(zip(RUN, (*key, method), strict=True)) | row)
-        print(f"{key} {method}: {row['psnr']:.2f} dB, {row['seconds']:.0f} s; {len(rest)} to go")
-
-
-def read(path: Path) -> pd.DataFrame:
-    if not path.exists():
-        return pd.DataFrame(columns=RUN)
-    return pd.read_csv(path, keep_default_na=False)
-
-
-def append(path: Path, row: dict) -> None:
-    """Write the file anew with one row more, whole or not at all."""
-    rows = [*read(path).to_dict("records"), row]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    pd.DataFrame(rows).to_csv(temporary, index=False)
-    os.replace(temporary, path)
-
-
 def as_markdown(runs: pd.DataFrame) -> str:
     """PSNR and SSIM, means over seeds, in columns of picture, kind and noise."""
     groups = runs.groupby(["method", *RUN[:3]], sort=False)
@@ -217,11 +189,9 @@ def as_markdown(runs: pd.DataFrame) -> str:
         include_groups=False,
     )
     table = cells.unstack(RUN[:3]).fillna("")
-    names = [" ".join(map(str, each)) for each in table.columns]
-    lines = [f"| dB / SSIM (seeds) | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|"]
-    order = [method for method in METHODS if method in table.index]
-    lines += [f"| {method} | {' | '.join(table.loc[method])} |" for method in order]
-    return "\n".join(lines) + "\n"
+    table.columns = [" ".join(map(str, each)) for each in table.columns]
+    table = table.reindex([method for method in METHODS if method in table.index])
+    return markdown(table.rename_axis("dB / SSIM (seeds)").reset_index())
 
 
 def denoise_file(path: Path, noise: float | None, output: Path) -> None:
@@ -240,13 +210,12 @@ def denoise_file(path: Path, noise: float | None, output: Path) -> None:
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/denoising")
     parser.add_argument("--picture", type=Path, help="a noisy picture of your own")
     parser.add_argument("--noise", type=float, nargs="+", help="standard deviations; 0.1")
     parser.add_argument("--kind", choices=["colour", "grey"], default="colour")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0 .. n - 1")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--output", type=Path, default=Path("output/denoising"))
     parser.add_argument("--quick", action="store_true", help="two small drawn pictures, four steps")
     return parser.parse_args(argv)
 
@@ -263,9 +232,12 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     if importlib.util.find_spec("bm3d") is None:
         methods = [method for method in methods if method != "bm3d"]
     settings = itertools.product(PICTURES, [args.kind], args.noise or [0.1], range(args.seeds))
-    path = args.output / "denoising.csv"
-    run_missing(path, [(*each, method) for each in settings for method in methods])
-    runs = read(path)
+    rows = Rows(args.output / "denoising.csv", *RUN)
+    for *key, method in ((*each, method) for each in settings for method in methods):
+        if not rows.has(*key, method):
+            row = Task(*key).run(method)
+            rows.add(dict(zip(RUN, (*key, method), strict=True)) | row)
+    runs = pd.read_csv(rows.path)
     (args.output / "denoising_tables.md").write_text(as_markdown(runs))
     print(as_markdown(runs))
     return runs

@@ -16,7 +16,6 @@ does, van Dijk et al., Cell 2018), with the time that is best by the truth and w
 Noise2Self chooses.
 """
 
-import argparse
 import itertools
 import sys
 from pathlib import Path
@@ -27,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from helpers import self_denoiser
 from helpers.self_denoiser import Graph, recorrupt, train
+from reporting import parser_of
 from torch import Tensor, nn
 from torch_geometric import seed_everything
 
@@ -227,9 +227,8 @@ def denoise_expression(num_cells: int, num_genes: int, steepness: float) -> dict
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/denoising")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("output/denoising"))
     parser.add_argument("--quick", action="store_true", help="few points, few steps")
     args = parser.parse_args(argv)
     if args.quick:

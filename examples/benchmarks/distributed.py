@@ -15,12 +15,11 @@ import argparse
 import tempfile
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import pandas as pd
 import torch
 import torch.distributed as dist
-from reporting import machine, write_table
+from reporting import machine, parser_of, write_table
 from scaling import random_edges
 from torch_geometric.data import Data
 
@@ -33,7 +32,7 @@ PARTS = [2, 4, 8, 16, 64]
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--num-nodes", type=int, nargs="+", default=[200_000])
     parser.add_argument("--time-nodes", type=int, default=50_000)
     parser.add_argument("--channels", type=int, default=64)
@@ -41,7 +40,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--methods", nargs="+", default=["random", "bandwidth", "metis"])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 

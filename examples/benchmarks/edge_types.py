@@ -10,6 +10,7 @@ as in PyG's `examples/gcn.py`; the test accuracy is that of the best validation.
 """
 
 import argparse
+from functools import partial
 
 import pandas as pd
 import torch
@@ -67,28 +68,21 @@ def planted(name: str, seed: int, num_nodes: int = 1500) -> Data:
 class Net(torch.nn.Module):
     def __init__(self, conv: str, data: Data) -> None:
         super().__init__()
-        self.convs = torch.nn.ModuleList()
-        for sizes in ((CHANNELS, HIDDEN), (HIDDEN, CLASSES)):
-            if conv == "GCNConv":
-                layer: torch.nn.Module = GCNConv(*sizes)
-            elif conv == "RGCNConv":
-                layer = RGCNConv(*sizes, num_relations=5)
-            elif conv == "relations":
-                layer = AnisotropicChebConv(*sizes, edge_dim=0, num_relations=5)
-            else:
-                layer = AnisotropicChebConv(*sizes, edge_dim=data.edge_attr.size(1))
-                if conv != "ours":
-                    layer = AnisotropicChebConv(
-                        *sizes, data.edge_attr.size(1), rate=float(conv.removeprefix("rate "))
-                    )
-            self.convs.append(layer)
-        given = {
-            "GCNConv": {},
-            "RGCNConv": {"edge_type": data.edge_type},
-            "relations": {"edge_type": data.edge_type},
+        has_types = conv in ("RGCNConv", "relations")
+        given = {"edge_type": data.edge_type} if has_types else {"edge_attr": data.edge_attr}
+        self.edges = {"edge_index": data.edge_index} | ({} if conv == "GCNConv" else given)
+        width = data.edge_attr.size(1)
+        make = {
+            "GCNConv": GCNConv,
+            "RGCNConv": partial(RGCNConv, num_relations=5),
+            "relations": partial(AnisotropicChebConv, edge_dim=0, num_relations=5),
+            "ours": partial(AnisotropicChebConv, edge_dim=width),
         }
-        self.edges = {"edge_index": data.edge_index}
-        self.edges |= given.get(conv, {"edge_attr": data.edge_attr})
+        if conv not in make:
+            rate = float(conv.removeprefix("rate "))
+            make[conv] = partial(AnisotropicChebConv, edge_dim=width, rate=rate)
+        sizes = ((CHANNELS, HIDDEN), (HIDDEN, CLASSES))
+        self.convs = torch.nn.ModuleList(make[conv](*pair) for pair in sizes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.convs[0](F.dropout(x, 0.5, self.training), **self.edges).relu()
@@ -125,13 +119,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     rows: dict[str, dict[str, str]] = {}
     for name in GRAPHS:
         graphs = [planted(name, seed) for seed in range(args.seeds)]
-        for conv in [
-            "GCNConv",
-            "RGCNConv",
-            "relations",
-            "ours",
-            *(f"rate {rate}" for rate in args.rates),
-        ]:
+        rates = [f"rate {rate}" for rate in args.rates]
+        for conv in ["GCNConv", "RGCNConv", "relations", "ours", *rates]:
             runs = [train(conv, data, i, args.epochs)[0] for i, data in enumerate(graphs)]
             found = pd.Series(runs)
             rows.setdefault(conv, {})[name] = f"{found.mean():.3f} ± {found.std():.3f}"

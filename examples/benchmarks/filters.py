@@ -13,8 +13,6 @@ graphs, bounds and operators that they keep are made once.
 
 import argparse
 import os
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,11 +20,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
-from reporting import machine, write_table
+from reporting import machine, medians, parser_of, write_table
 from scipy.sparse.linalg import expm_multiply as scipy_expm_multiply
 from torch import Tensor
 from torch_geometric.nn import APPNP, ChebConv, SSGConv
 from torch_geometric.transforms import GDC
+from training_epoch import load_points
 
 from jsem_pyg.diffusion import diffuse, expm_multiply
 from jsem_pyg.diffusion.filters import Filter, FromFunction, PersonalizedPageRank
@@ -40,22 +39,13 @@ RESTARTS, GDC_NODES = 64, 2000  # nodes from which walks restart; nodes of a den
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--embeddings", type=Path, help=".npz file of points x [N, D]")
     parser.add_argument("--num-points", type=int, default=2000, help="of random points")
     parser.add_argument("--channels", type=int, default=64, help="of random points")
     parser.add_argument("--k", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
-
-
-def load_points(args: argparse.Namespace) -> Tensor:
-    if args.embeddings is None:
-        generator = torch.Generator().manual_seed(0)
-        return torch.randn(args.num_points, args.channels, generator=generator)
-    with np.load(args.embeddings, allow_pickle=False) as file:
-        return torch.nn.functional.normalize(torch.from_numpy(file["x"].astype("float32")))
 
 
 def appnp_polynomial() -> Filter:
@@ -78,18 +68,6 @@ def forward_backward(run: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[],
         return out.detach()
 
     return call
-
-
-def medians(calls: dict[str, Callable[[], Tensor]], repeats: int) -> dict[str, float]:
-    """Seconds of each, called in turn; the first call compiles and prepares."""
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(repeats + 1):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            if turn > 0:
-                taken[name].append(time.process_time() - start)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
 def compare(x: Tensor, k: int, repeats: int) -> pd.DataFrame:

@@ -32,7 +32,6 @@ what the CSV has already is not run again. What came out, and what was chosen on
 
 import argparse
 import itertools
-import os
 import sys
 import time
 from dataclasses import asdict
@@ -45,6 +44,7 @@ import torch.nn.functional as F
 from helpers.heterophilous_graphs import PARTS, load, score, small_grid
 from helpers.heterophilous_layers import LAYER_VARIANTS, Layers
 from helpers.heterophilous_network import VARIANTS, Net, Settings
+from reporting import Rows, markdown, parser_of
 from study.comparison import paired_comparisons
 from torch.nn import Module
 from torch.optim import Optimizer
@@ -153,20 +153,14 @@ def training(model: Module, how: Settings) -> tuple[Optimizer, LRScheduler]:
 def run_missing(path: Path, sets: dict[str, Data], variants: list[str], splits: list[int]) -> None:
     """Run what the file lacks, split by split, so that variants can be paired at any time."""
     graphs = {name: GraphStructure(data.edge_index, data.num_nodes) for name, data in sets.items()}
-    done = set(current(read(path))[RUN].itertuples(index=False, name=None))
-    missing = [
-        (split, name, variant)
-        for split, name in itertools.product(splits, sets)
-        for variant in variants_of(SETTINGS[name])
-        if variant in variants and (split, name, variant) not in done
-    ]
-    for position, (split, name, variant) in enumerate(missing):
-        result = run(sets[name], graphs[name], variant, split, SETTINGS[name])
-        key = dict(zip(RUN, (split, name, variant), strict=True))
-        append(path, key | asdict(SETTINGS[name]) | result)
-        scores = f"{result['test']:.2f} in the test, {result['val']:.2f} in validation"
-        left = len(missing) - position - 1
-        print(f"{name}, {variant}, split {split}: {scores}; {left} to go", flush=True)
+    rows = Rows(path, *RUN)
+    done = set(current(rows.table())[RUN].itertuples(index=False, name=None))
+    for split, name in itertools.product(splits, sets):
+        for variant in variants_of(SETTINGS[name]):
+            if variant in variants and (split, name, variant) not in done:
+                found = run(sets[name], graphs[name], variant, split, SETTINGS[name])
+                key = dict(zip(RUN, (split, name, variant), strict=True))
+                rows.add(key | asdict(SETTINGS[name]) | found)
 
 
 def variants_of(how: Settings) -> tuple[str, ...]:
@@ -185,15 +179,6 @@ def current(runs: pd.DataFrame) -> pd.DataFrame:
 
 def read(path: Path) -> pd.DataFrame:
     return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=RUN)
-
-
-def append(path: Path, row: dict) -> None:
-    """Write the file anew with one row more, whole or not at all."""
-    rows = read(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    pd.DataFrame([*rows.to_dict("records"), row]).to_csv(temporary, index=False)
-    os.replace(temporary, path)
 
 
 def summarize(runs: pd.DataFrame) -> str:
@@ -235,21 +220,16 @@ def differences(runs: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def as_markdown(corner: str, names: list[str], rows: dict[str, dict[str, str]]) -> str:
-    lines = [f"| {corner} | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|"]
-    lines += [
-        f"| {row} | {' | '.join(cells.get(name, '') for name in names)} |"
-        for row, cells in rows.items()
-    ]
-    return "\n".join(lines) + "\n"
+    table = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=names).fillna("")
+    return markdown(table.rename_axis(corner).reset_index())
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/heterophilous")
     parser.add_argument("--data", type=Path, help="folder of the five .npz files")
     parser.add_argument("--sets", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--splits", nargs="+", type=int, choices=range(10), default=list(range(10)))
-    parser.add_argument("--output", type=Path, default=Path("output/heterophilous"))
     parser.add_argument("--quick", action="store_true", help="a small grid, two splits, six epochs")
     args = parser.parse_args(argv)
     if args.data is None and not args.quick:

@@ -13,20 +13,14 @@ before, by torch's own count.
 """
 
 import argparse
-import platform
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from reporting import Call, machine, markdown, medians, parser_of, write_table
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch_geometric.nn import HypergraphConv
@@ -35,15 +29,13 @@ from jsem_pyg.graph import HypergraphStructure
 from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
 from jsem_pyg.operators import hypergraph_operator
 
-Call = Callable[[], object]
-
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 LOOP, BATCH = "PyG, loop over tokens", "PyG, replicated structure"
 CONV, DIFFUSION = "HypergraphChebConv", "HypergraphDiffusion"
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=4096, help="B x L signals")
     parser.add_argument("--experts", type=int, default=8)
     parser.add_argument("--channels", type=int, default=64)
@@ -51,7 +43,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--many-tokens", type=int, default=4, help="for which PyG fits in memory")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--devices", nargs="+", default=DEVICES)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -140,19 +131,12 @@ def assert_close(name: str, actual: Tensor, expected: Tensor, tol: float = 1e-4)
         raise AssertionError(f"{name} disagrees: a relative error of {error:.2g}.")
 
 
-def medians(calls: dict[str, Call], repeats: dict[str, int], device: str) -> dict[str, float]:
-    """The median time of each call in seconds, after one round that warms up."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(max(repeats.values()) + 1):
-        for name, call in calls.items():
-            if turn > repeats[name]:
-                continue
-            synchronize(device)
-            started = time.perf_counter()
-            call()
-            synchronize(device)
-            times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(each[1:]) for name, each in times.items()}
+def median_seconds(calls: dict[str, Call], repeats: int, device: str) -> dict[str, float]:
+    def finished(call: Call) -> Call:
+        return lambda: (call(), synchronize(device))
+
+    calls = {name: finished(call) for name, call in calls.items()}
+    return medians(calls, repeats, time.perf_counter)
 
 
 def synchronize(device: str) -> None:
@@ -190,9 +174,8 @@ def measure(name: str, case: Case, repeats: int) -> pd.DataFrame:
         return call
 
     ways = case.ways()
-    turns = {way: min(repeats, 3) if way == LOOP else repeats for way in ways}
     columns = {
-        unit: medians({way: wrap(f) for way, f in ways.items()}, turns, case.device)
+        unit: median_seconds({way: wrap(f) for way, f in ways.items()}, repeats, case.device)
         for unit, wrap in (("forward s", forward), ("forward + backward s", both))
     }
     columns["peak MB"] = {way: peak_bytes(both(f), case.device) / 1e6 for way, f in ways.items()}
@@ -216,55 +199,22 @@ def cases(args: argparse.Namespace, device: str) -> Iterator[tuple[str, Case]]:
     yield f"{many} experts, every triple", Case(every(many, 3), many, args.many_tokens, *rest)
 
 
-def to_markdown(table: pd.DataFrame) -> str:
-    lines = [f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-    for row in table.itertuples(index=False):
-        cells = [each if isinstance(each, str) else f"{each:.3g}" for each in row]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def draw(table: pd.DataFrame) -> plt.Figure:
-    names = list(dict.fromkeys(table["hypergraph"]))
-    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 3.2), layout="constrained")
-    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
-        part = table[table["hypergraph"] == name].iloc[::-1]
-        height = np.arange(len(part))
-        axis.barh(height + 0.2, part["forward s"], 0.4, label="forward")
-        axis.barh(height - 0.2, part["forward + backward s"], 0.4, label="forward + backward")
-        axis.set(xscale="log", xlabel="seconds", title=name)
-        labels = part["way"] if name == names[0] else [""] * len(part)
-        axis.set_yticks(height, labels)
-    figure.axes[0].legend(fontsize="small")
-    return figure
-
-
 def describe(args: argparse.Namespace) -> str:
-    device = torch.cuda.get_device_name() if "cuda" in args.devices else "CPU"
     return (
         f"{args.tokens} tokens ({args.many_tokens} for {args.many_experts} experts), "
-        f"D = {args.channels}, t = 1, float32; {device}, "
-        f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, "
-        f"torch {torch.__version__}, Python {platform.python_version()}"
+        f"D = {args.channels}, t = 1, float32; {', '.join(args.devices)}, {machine()}"
     )
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    args.output.mkdir(parents=True, exist_ok=True)
-    print(describe(args))
     parts = []
     for device in args.devices:
         for name, case in cases(args, device):
             parts.append(measure(name, case, args.repeats))
-            print(to_markdown(parts[-1]), flush=True)
+            print(markdown(parts[-1]), flush=True)
     table = pd.concat(parts, ignore_index=True)
-    table.to_csv(args.output / "hypergraph.csv", index=False)
-    text = f"{describe(args)}\n\n{to_markdown(table)}\n"
-    (args.output / "hypergraph.md").write_text(text)
-    figure = draw(table)
-    figure.savefig(args.output / "hypergraph.png", dpi=150)
-    plt.close(figure)
+    write_table(table, args.output, "hypergraph", [describe(args)])
     return table
 
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas as pd
 import psutil
 from helpers.memory_cases import LIMITS, Limit
-from reporting import give_back_what_is_free, machine, write_table
+from reporting import give_back_what_is_free, machine, parser_of, write_table
 
 LONG = ("1,000,000", "200,000", "120,000")
 NOTES = [
@@ -42,13 +42,12 @@ NOTES = [
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", help="calls whose names have one of these parts")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the numbers of nodes; has a table of its own"
     )
     parser.add_argument("--scratch", type=Path, default=Path("output/memory"))
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     parser.add_argument("--child", choices=["write", "run"], help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 

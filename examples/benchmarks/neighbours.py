@@ -14,20 +14,15 @@ links between components.
 """
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from reporting import PeakMemory, machine, write_table
+from reporting import PeakMemory, machine, parser_of, write_table
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
@@ -43,16 +38,13 @@ Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--embeddings", type=Path, help=".npz file of points x [N, F]")
     parser.add_argument("--max-points", type=int, default=100_000)
-    parser.add_argument("--min-points", type=int, default=0)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--k", type=int, default=15)
     parser.add_argument("--recall-target", type=float, default=0.95)
     parser.add_argument("--ways", nargs="+", choices=list(ways(0.95)), default=list(ways(0.95)))
-    parser.add_argument("--num-graphs", type=int, default=1000, help="of 50 points, in a batch")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -169,44 +161,6 @@ def with_ratios(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def batch_ratio(num_graphs: int, features: int, k: int) -> str:
-    """A batch of graphs of 50 points at once, and graph by graph."""
-    x = clustered_points(50 * num_graphs, features)
-    batch = torch.arange(num_graphs).repeat_interleave(50)
-    parts = x.split(50)
-    together, alone = [], []
-    for _ in range(3):
-        (edge_index, _), costs = timed(lambda: knn_graph(x, k, batch=batch))
-        together.append(costs["s"])
-        one_by_one, costs = timed(lambda: tuple(knn_graph(part, k)[0] for part in parts))
-        alone.append(costs["s"])
-    if edge_index.size(1) != sum(each.size(1) for each in one_by_one):
-        raise AssertionError("A batch and its graphs one by one disagree.")
-    first, second = statistics.median(together), statistics.median(alone)
-    return (
-        f"a batch of {num_graphs} graphs of 50 points: {first:.3g} s at once, {second:.3g} s graph "
-        f"by graph, {second / first:.1f} times as long (medians of 3)"
-    )
-
-
-def draw(table: pd.DataFrame) -> plt.Figure:
-    figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
-    for axis, column in zip(axes, ("s", "recall", "peak GB"), strict=True):
-        for way, rows in table.groupby("way", sort=False):
-            if rows[column].notna().any():
-                axis.plot(rows["N"], rows[column], marker="o", label=way)
-        axis.set(xscale="log", xlabel="points", ylabel={"s": "seconds"}.get(column, column))
-        axis.legend()
-    axes[0].set_yscale("log")
-    return figure
-
-
-def cell(value: object) -> str:
-    if pd.isna(value):
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def describe(args: argparse.Namespace, features: int) -> str:
     kind = "clustered synthetic points" if args.embeddings is None else args.embeddings.stem
     return (
@@ -221,7 +175,7 @@ def load(args: argparse.Namespace) -> list[Callable[[], Tensor]]:
         with np.load(args.embeddings, allow_pickle=False) as file:
             x = torch.from_numpy(file["x"].astype("float32"))
         return [lambda: x]
-    sizes = [size for size in SIZES if args.min_points <= size <= args.max_points]
+    sizes = [size for size in SIZES if size <= args.max_points]
     return [lambda size=size: clustered_points(size, args.features) for size in sizes]
 
 
@@ -236,11 +190,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
             check(x, args)
         rows += measure(x, args)
     table = with_ratios(pd.DataFrame(rows).astype({"edges": "Int64"}))
-    batch = batch_ratio(args.num_graphs, x.size(1), args.k)
-    write_table(table, args.output, "neighbours", [header, batch])
-    figure = draw(table)
-    figure.savefig(args.output / "neighbours.png", dpi=150)
-    plt.close(figure)
+    write_table(table, args.output, "neighbours", [header])
     return table
 
 

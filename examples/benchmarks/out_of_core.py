@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import psutil
-from reporting import machine, write_table
+from reporting import machine, parser_of, write_table
 from scaling import random_edges
 
 # What the processes run: little beside the package, whose memory is what is asked for.
@@ -56,7 +56,7 @@ np.save(job["y"], y.numpy())
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--channels", type=int, default=512)
     parser.add_argument("--compare", type=int, default=64, help="columns diffused in memory")
@@ -65,7 +65,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--memory", nargs="+", default=["1GB", "2GB"])
     parser.add_argument("--order", choices=["C", "F"], default="C", help="of the file")
     parser.add_argument("--scratch", type=Path, default=Path("output/out_of_core"))
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 

@@ -44,7 +44,7 @@ import torch
 import torch.nn.functional as F
 from data_sets import StudySet, hide_labels, load
 from learned import Open
-from reporting import machine
+from reporting import machine, parser_of
 from runner import append, read
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
@@ -313,11 +313,10 @@ def as_table(runs: pd.DataFrame, score: str) -> str:
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/poisoned_edges")
     parser.add_argument("--data", type=Path, help="folder of the data")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path("output/poisoned_edges"))
     parser.add_argument("--quick", action="store_true", help="some digits, at most two seeds")
     args = parser.parse_args(argv)
     if args.quick:

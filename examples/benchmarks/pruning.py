@@ -24,14 +24,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
-from edge_geometry import with_geometry
-from reporting import machine, write_table
+from helpers.points import load_points
+from reporting import machine, parser_of, write_table
 from sklearn.neighbors import kneighbors_graph
+from study.edge_geometry import with_geometry
 from torch_geometric.data import Data
 
 from jsem_pyg.evaluation import clustering_scores
@@ -46,7 +46,7 @@ SCORED = 20_000  # at most so many points are clustered
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--embeddings", type=Path, help=".npz file of x [N, D] and y [N]")
     parser.add_argument("--sizes", type=int, nargs="*", default=[20_000], help="of the mixtures")
     parser.add_argument("--k", type=int, default=15)
@@ -56,16 +56,12 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--max-shares", type=float, nargs="+", default=[0.05, 1.0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
 def texts(args: argparse.Namespace) -> Data:
-    with np.load(args.embeddings, allow_pickle=False) as file:
-        x, y = file["x"], file["y"]
-    x = F.normalize(torch.from_numpy(x.astype("float32")))
-    data = Data(x=x, y=torch.from_numpy(y.astype("int64")))
-    return with_geometry(FormanCurvature()(FaissKNNGraph(args.k)(data)))
+    x, y = load_points(args.embeddings)
+    return with_geometry(FormanCurvature()(FaissKNNGraph(args.k)(Data(x=x, y=y))))
 
 
 def mixture(num_nodes: int, k: int) -> Data:

@@ -22,7 +22,6 @@ graph stands in.
 import argparse
 import functools
 import itertools
-import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from reporting import PeakMemory, machine, write_table
+from reporting import PeakMemory, Rows, isolated, machine, parser_of, timed, write_table
 from scipy.sparse import csr_array, hstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics import f1_score
@@ -62,7 +61,7 @@ WIDTH = 128  # of the features, after a singular value decomposition
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("what", choices=["accuracy", "cost", "precompute"])
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--labels", type=int, nargs="+", default=[20, 40, 60], help="a class")
@@ -72,7 +71,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--hidden", type=int, default=32)
     parser.add_argument("--nodes", type=int, default=None, help="of a random graph, for the cost")
     parser.add_argument("--relations", type=int, default=8, help="of a random graph")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     parser.add_argument("--quick", action="store_true", help="a small random graph, two seeds")
     return parser.parse_args(argv)
 
@@ -234,33 +232,28 @@ def train(
     return best[0], best[2]
 
 
-class Runs:
+class Runs(Rows):
     """Runs by their settings, kept in a file, so that none is repeated."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.args, self.path = args, args.output / "relational_runs.csv"
-        args.output.mkdir(parents=True, exist_ok=True)
-        self.rows = pd.read_csv(self.path).to_dict("records") if self.path.exists() else []
-        self.load = functools.cache(functools.partial(load, args))
+        key = ("data", "labels", "layer", "setting", "seed")
+        super().__init__(args.output / "relational_runs.csv", *key)
+        self.args, self.load = args, functools.cache(functools.partial(load, args))
 
     def run(self, file: Path | None, labels: int, kind: str, choice: int, seed: int) -> dict:
         """Train, unless that was done; return the settings and the result."""
-        given = {
-            "data": name_of(file), "labels": labels, "layer": kind,
-            "setting": str(SETTINGS[kind][choice]), "seed": seed,
-        }  # fmt: skip
+        setting = SETTINGS[kind][choice]
+        given = {"data": name_of(file), "labels": labels, "layer": kind, "setting": str(setting)}
+        given["seed"] = seed
         for row in self.rows:
             if given.items() <= row.items():
                 return row
-        data, start = self.load(file, labels), time.process_time()
+        data = self.load(file, labels)
         torch.manual_seed(seed)
         has_features = given["data"] not in EMBEDDED
-        network = Network(kind, data, self.args.hidden, has_features, **SETTINGS[kind][choice])
-        validation, test = train(network, network, data, self.args.epochs)
-        found = {"validation": validation, "test": test, "seconds": time.process_time() - start}
-        self.rows.append(given | found)
-        pd.DataFrame(self.rows).to_csv(self.path, index=False)
-        print(self.rows[-1], flush=True)
+        network = Network(kind, data, self.args.hidden, has_features, **setting)
+        (best, test), seconds = timed(lambda: train(network, network, data, self.args.epochs))
+        self.add(given | {"validation": best, "test": test, "seconds": seconds})
         return self.rows[-1]
 
 
@@ -319,8 +312,8 @@ def precompute(args: argparse.Namespace) -> list[dict]:
     return rows
 
 
-def measure(kind: str, source: Path | None, args: argparse.Namespace, queue) -> None:
-    """Train a few epochs in a process of its own; report processor seconds and peak memory."""
+def measure(kind: str, source: Path | None, args: argparse.Namespace) -> dict[str, float]:
+    """Train a few epochs; return processor seconds and peak memory."""
     torch.set_num_threads(1)
     sum(epochs(kind, random_data(400, args.relations), args, 1))  # loads kernels and libraries
     data = load(args, source, args.labels[0])
@@ -330,7 +323,8 @@ def measure(kind: str, source: Path | None, args: argparse.Namespace, queue) -> 
     first_peak, memory = memory.stop(), PeakMemory()
     fastest = min(trained)
     training = memory.stop() + memory.base - base
-    queue.put((fastest, training / 1e6, first, first_peak / 1e6))
+    found = {"s an epoch": fastest, "MB in training": training / 1e6, "first epoch, s": first}
+    return found | {"first epoch, MB": first_peak / 1e6}
 
 
 def epochs(kind: str, data: HeteroData, args: argparse.Namespace, count: int) -> Iterator[float]:
@@ -352,15 +346,8 @@ def cost(args: argparse.Namespace) -> list[dict]:
     sources = [*args.files, None] if args.nodes or not args.files else args.files
     rows = []
     for source, kind in itertools.product(sources, args.kinds):
-        context = multiprocessing.get_context("spawn")
-        queue = context.Queue()
-        process = context.Process(target=measure, args=(kind, source, args, queue))
-        process.start()
-        epoch, training, seconds, first = queue.get()
-        process.join()
-        rows.append({"data": name_of(source), "layer": kind, "s an epoch": epoch,
-                     "MB in training": training, "first epoch, s": seconds,
-                     "first epoch, MB": first})  # fmt: skip
+        found = isolated(measure, kind, source, args)
+        rows.append({"data": name_of(source), "layer": kind} | found)
         print(rows[-1], flush=True)
     return rows
 

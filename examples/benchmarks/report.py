@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from reporting import machine, write_table
+from reporting import machine, parser_of, write_table
 from torch_geometric.data import Data
 
 from jsem_pyg.report import Findings, report
@@ -34,12 +34,11 @@ requestAnimationFrame(() => setTimeout(() => done(performance.now() - begin)));
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--num-points", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--channels", type=int, default=64)
     parser.add_argument("--words", type=int, default=30, help="of each text")
     parser.add_argument("--layout", nargs="+", default=["umap", "pca"])
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 

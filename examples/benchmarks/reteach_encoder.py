@@ -13,24 +13,22 @@ titles.csv has a column of documents (`--text`, "text" by default). A round is
    ones against their class, and a contrastive loss that brings both vectors of a document together.
 
 The encoder of `--output`/round_1, round_2 ... is a sentence-transformers model, for
-`jsem-pyg map --model` or `EmbeddingDataset(model=...)`. A run that was killed goes on where it
-stopped. `--labels COLUMN` prints scores; nothing else looks at them. Ablations: `--kmeans`
-(clusters of the vectors in place of the diffusion), `--no-balance`, `--contrast 0`, `--words 0`,
-`--rounds 1`. What came out is in `examples/results/reteach_encoder.md`.
+`jsem-pyg map --model` or `EmbeddingDataset(model=...)`. Rounds that are there are not run again.
+`--labels COLUMN` prints scores; nothing else looks at them. Ablations: `--kmeans` (clusters of the
+vectors in place of the diffusion), `--no-balance`, `--contrast 0`, `--words 0`, `--rounds 1`. What
+came out is in `examples/results/reteach_encoder.md`.
 """
 
 import argparse
-import json
 import math
 import os
-import shutil
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from reporting import parser_of
 from safetensors.torch import load_file, save_file
 from sklearn.cluster import KMeans
 from torch import Tensor
@@ -89,7 +87,7 @@ def confident(p: Tensor, guess: Tensor, args: argparse.Namespace) -> tuple[Tenso
 
 
 class Training:
-    """Encoder, head and optimizer of a round, and how far it is; kept in a folder."""
+    """Encoder, head and optimizer of a round."""
 
     def __init__(self, base: str | None, centres: Tensor, args: argparse.Namespace) -> None:
         self.encoder = load_encoder(base, "cpu")
@@ -100,7 +98,6 @@ class Training:
             rest += [each] if each.requires_grad else []
         groups = [{"params": rest, "lr": args.lr}, {"params": [self.head], "lr": 100 * args.lr}]
         self.optimizer = torch.optim.AdamW(groups)
-        self.step = 0
 
     def loss(self, texts: list[str], target: Tensor, contrast: float) -> Tensor:
         """Target [B] is -1 where a document does not teach."""
@@ -112,30 +109,6 @@ class Training:
             logits = z @ F.normalize(self.head).T / HEAD_TEMPERATURE
             loss = loss + F.cross_entropy(logits, target.repeat(2), ignore_index=-1)
         return loss
-
-    def save(self, folder: Path) -> None:
-        """Write everything, and only then take it for what is there."""
-        fresh = folder.with_name(folder.name + ".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        self.encoder.save_pretrained(str(fresh))
-        tensors = {"head": self.head.detach()}
-        for place, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"{place}.{name}": value for name, value in state.items()}
-        save_file(tensors, fresh / "training.safetensors")
-        (fresh / "training.json").write_text(json.dumps({"step": self.step}))
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(fresh, folder)
-
-    def resume(self, folder: Path) -> None:
-        tensors = load_file(folder / "training.safetensors")
-        with torch.no_grad():
-            self.head.copy_(tensors.pop("head"))
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            place, _, key = name.partition(".")
-            state.setdefault(int(place), {})[key] = value
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
-        self.step = json.loads((folder / "training.json").read_text())["step"]
 
 
 def batches(texts: list[str], args: argparse.Namespace, seed: int) -> list[np.ndarray]:
@@ -149,37 +122,26 @@ def batches(texts: list[str], args: argparse.Namespace, seed: int) -> list[np.nd
 def train(
     base: str | None, texts: list[str], target: Tensor, x: Tensor, folder: Path, args
 ) -> None:
-    """A round's epochs, which go on from what `folder`.part holds."""
-    part = folder.with_name(folder.name + ".part")
+    """A round's epochs; the encoder takes its name when it is whole."""
     known = target >= 0
     onehot = F.one_hot(target.clamp(min=0), args.classes).float() * known[:, None]
-    resumes = (part / "training.json").exists()
-    training = Training(str(part) if resumes else base, onehot.T @ F.normalize(x), args)
-    if resumes:
-        training.resume(part)
+    training = Training(base, onehot.T @ F.normalize(x), args)
     whole = [batches(texts, args, epoch) for epoch in range(math.ceil(args.epochs))]
     steps = [each for epoch in whole for each in epoch][: math.ceil(args.epochs * len(whole[0]))]
-    last, began = time.monotonic(), time.monotonic()
     training.encoder.train()
-    while training.step < len(steps):
-        seed_everything(args.seed + training.step)
-        rows = steps[training.step]
-        rate = min(1.0, (training.step + 1) / (0.1 * len(steps)))
+    for step, rows in enumerate(steps):
+        seed_everything(args.seed + step)
+        rate = min(1.0, (step + 1) / (0.1 * len(steps)))
         for group, lr in zip(training.optimizer.param_groups, (1, 100), strict=True):
             group["lr"] = args.lr * lr * rate
         training.optimizer.zero_grad()
         loss = training.loss([texts[row] for row in rows], target[rows], args.contrast)
         loss.backward()
         training.optimizer.step()
-        training.step += 1
-        if time.monotonic() - last > args.every or training.step == args.stop_after:
-            training.save(part)
-            last = time.monotonic()
-            passed = f"{last - began:.0f} s"
-            print(f"step {training.step} of {len(steps)}, loss {loss:.3f}, {passed}", flush=True)
-            if training.step == args.stop_after:
-                raise SystemExit("stopped")
-    training.save(part)
+        if step % 10 == 0:
+            print(f"step {step + 1} of {len(steps)}, loss {loss:.3f}", flush=True)
+    part = folder.with_name(folder.name + ".part")
+    training.encoder.save_pretrained(str(part))
     os.replace(part, folder)
 
 
@@ -221,13 +183,12 @@ def run(texts: list[str], y: Tensor | None, args: argparse.Namespace) -> pd.Data
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/reteach")
     parser.add_argument("file", type=Path, help="CSV file, a document a row")
     parser.add_argument("--classes", type=int, required=True)
     parser.add_argument("--text", default="text", help="column of the documents")
     parser.add_argument("--labels", help="column of labels, for scores alone")
     parser.add_argument("--model", help="name or folder; the bundled all-MiniLM-L6-v2 if omitted")
-    parser.add_argument("--output", type=Path, default=Path("output/reteach"))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--epochs", type=float, default=1.0)
     parser.add_argument("--batch", type=int, default=64)
@@ -239,8 +200,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kmeans", action="store_true")
     parser.add_argument("--no-balance", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every", type=float, default=60.0, help="seconds between two savings")
-    parser.add_argument("--stop-after", type=int, default=-1, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 

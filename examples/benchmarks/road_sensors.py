@@ -14,7 +14,6 @@ The file has `adjacency` [N, N], exp(-d^2) of directed road distances, `latlon` 
 drawn by conductance, into --output. What came out is in `examples/results/road_sensors.md`.
 """
 
-import argparse
 import itertools
 import math
 import time
@@ -28,6 +27,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from matplotlib.collections import LineCollection
+from reporting import parser_of
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern, WhiteKernel
 from sklearn.neighbors import KNeighborsRegressor
@@ -223,13 +223,12 @@ def draw(graph: Data, conductance: Tensor, path: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output")
     parser.add_argument("--data", type=Path, help="a file; a made-up ring road if omitted")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.24, help="of the sensors that are hidden")
     parser.add_argument("--every", type=int, default=12, help="take every n-th snapshot")
     parser.add_argument("--choose", action="store_true", help="compare choices on the first half")
-    parser.add_argument("--output", type=Path, default=Path("output"))
     args = parser.parse_args(argv)
     sensors = read(args.data) if args.data else made_up()
     speed = torch.from_numpy(sensors.speed).double()

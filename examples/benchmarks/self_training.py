@@ -2,26 +2,19 @@
 
 Data are a planted mixture: Gaussians in four dimensions, of which the graph has the nearest
 neighbours, and the features are many noisy mixtures. `fit` trains a `DiffusionClassifier` without
-labels, each time in a process of its own: once by the code that lies here and once by that of an
-earlier commit (--before), which git has. Seconds of the parts are those of a profile, what the part
-calls included; memory is the most that was resident in the whole process, with libraries and graph.
+labels in a process of its own. Seconds of the parts are those of a profile, what the part calls
+included; memory is the most that was resident in the whole process, with libraries and graph.
 ARI is against the planted classes, and so is that of k-means on the features as they are. Making
 the graph is timed apart. On a machine that is not idle, read the seconds of the processor.
 
     python examples/benchmarks/self_training.py                                  # 20,000 nodes
-    python examples/benchmarks/self_training.py --nodes 1000000 --before ''      # no other commit
+    python examples/benchmarks/self_training.py --nodes 1000000
 """
 
 import argparse
 import cProfile
-import io
-import json
-import os
 import pstats
 import resource
-import subprocess
-import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -29,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from reporting import machine, write_table
+from reporting import isolated, machine, parser_of, write_table
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
@@ -38,8 +31,6 @@ from torch_geometric.data import Data
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
 
-ROOT = Path(__file__).resolve().parents[2]
-BEFORE = "eb0ebbd"  # k-means on all points for every time, and a pair of rows for every edge
 LATENT, SPREAD, NOISE = 4, 0.5, 2.0
 
 # The folder and the functions in it whose seconds a part is made of.
@@ -54,15 +45,12 @@ PARTS = {
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[20_000])
     parser.add_argument("--channels", type=int, default=64)
     parser.add_argument("--classes", type=int, default=20)
     parser.add_argument("--k", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--before", default=BEFORE, help="a commit; '' for none")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
-    parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)  # what the processes do
     return parser.parse_args(argv)
 
 
@@ -112,59 +100,24 @@ def seconds_of_parts(profile: cProfile.Profile) -> dict[str, float]:
     return spent
 
 
-def unpack(commit: str, folder: Path) -> Path:
-    """The package as it was at a commit, in a folder."""
-    packed = subprocess.run(
-        ["git", "archive", commit, "jsem_pyg"],
-        cwd=ROOT, capture_output=True, check=True,
-    ).stdout  # fmt: skip
-    with tarfile.open(fileobj=io.BytesIO(packed)) as files:
-        files.extractall(folder, filter="data")
-    return folder
-
-
-def train_apart(code: Path, graph: Path, args: argparse.Namespace) -> dict[str, float]:
-    """What `train` returns in a process that imports the package from the folder `code`."""
-    options = ["--classes", str(args.classes), "--seed", str(args.seed)]
-    ran = subprocess.run(
-        [sys.executable, __file__, "--train", str(graph), *options],
-        env=os.environ | {"PYTHONPATH": str(code)}, stdout=subprocess.PIPE, check=True, text=True,
-    )  # fmt: skip
-    found: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
-    return found
-
-
-def measure(num_nodes: int, ways: dict[str, Path], args: argparse.Namespace) -> list[dict]:
+def measure(num_nodes: int, args: argparse.Namespace) -> dict[str, float]:
     began = time.perf_counter()
     data = mixture(num_nodes, args)
-    graph_seconds = time.perf_counter() - began
+    row = {"N": num_nodes, "edges": data.num_edges, "graph s": time.perf_counter() - began}
     raw = KMeans(args.classes, n_init=1, random_state=args.seed).fit_predict(data.x.numpy())
-    case = {"N": num_nodes, "edges": data.num_edges, "graph s": graph_seconds}
-    case["ARI, raw"] = adjusted_rand_score(data.y.numpy(), raw)
-    rows = []
+    row["ARI, raw"] = adjusted_rand_score(data.y.numpy(), raw)
     with tempfile.TemporaryDirectory() as folder:
         graph = Path(folder) / "graph.pt"
         torch.save(data, graph)
         del data
-        for way, code in ways.items():
-            rows.append(case | {"way": way} | train_apart(code, graph, args))
-            for clock in ("seconds", "cpu s"):
-                rows[-1][f"{clock} / now"] = rows[-1][clock] / rows[0][clock]
-            print(", ".join(f"{key} = {value}" for key, value in rows[-1].items()), flush=True)
-    return rows
+        row |= isolated(train, graph, args.classes, args.seed)
+    print(row, flush=True)
+    return row
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame | None:
+def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    if args.train is not None:
-        print(json.dumps(train(args.train, args.classes, args.seed)))
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        ways = {"now": ROOT}
-        if args.before:
-            ways["before"] = unpack(args.before, Path(folder))
-        rows = [row for size in args.nodes for row in measure(size, ways, args)]
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame([measure(size, args) for size in args.nodes])
     notes = [f"{machine()}, float32", f"{args.channels} channels, {args.classes} classes"]
     write_table(table, args.output, "self_training", notes)
     return table

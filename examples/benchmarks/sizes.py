@@ -2,10 +2,10 @@
 
 An epoch is forward, and backward in x, the edge weights and t, on the graph of the nearest
 neighbours of random points in four dimensions, from the bare edges for the peak of memory. Its time
-stands beside the least time that memory allows: the bytes that have to move, counted by
-`large_graphs.least_traffic`, over the bandwidth of a triad measured in the same run. Times are
-medians of wall clock and of the processor; the latter is what to read on a machine that is not
-idle. A size that is in the table already is not measured again, so a run can be broken off.
+stands beside the least time that memory allows: the bytes that have to move, over the bandwidth of
+a triad a = b + s c of arrays that no cache holds. Times are medians of wall clock and of the
+processor; the latter is what to read on a machine that is not idle. A size that is in the table
+already is not measured again, so a run can be broken off.
 
     python examples/benchmarks/sizes.py                                  # up to a million nodes
     python examples/benchmarks/sizes.py --nodes 10000000 --channels 16   # adds a row
@@ -14,58 +14,73 @@ idle. A size that is in the table already is not measured again, so a run can be
 import argparse
 import statistics
 import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pandas as pd
 import torch
-from large_graphs import bandwidth, least_traffic
-from reporting import PeakMemory, exponent, machine, write_table
+from numba import njit
+from reporting import PeakMemory, Rows, exponent, machine, parser_of, write_table
 from scaling import random_edges
 from torch import Tensor
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-
-CASE = ["N", "D", "K"]
-
-
-def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[10**e for e in range(3, 7)])
-    parser.add_argument("--channels", type=int, default=16)
-    parser.add_argument("--degree", type=int, default=30)
-    parser.add_argument("--neighbours", type=int, default=15)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--backend", default="auto")
-    parser.add_argument("--stream-size", type=int, default=1 << 26, help="numbers in an array")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
-    return parser.parse_args(argv)
+from jsem_pyg.kernels.chebyshev import tiles
 
 
-def epoch(
-    graph: GraphStructure | Tensor, x: Tensor, weight: Tensor, degree: int, backend: str
-) -> dict[str, float]:
+def least_traffic(num_nodes: int, num_slots: int, channels: int, terms: int) -> int:
+    """Bytes to and from memory of an epoch, if every neighbour were in a cache; float32.
+
+    Of a tile and term, forward: T_(k-1) is read, T_(k-2) read and T_k written, a third of the
+    result read and written, column and value of each edge read. Backward: that of B and of T, G
+    read, and the gradients of half the edges read and written.
+    """
+    lanes = tiles.num_lanes(channels, torch.float32)
+    num_tiles, tile = -(-channels // lanes), 4 * num_nodes * lanes
+    forward = 3 * tile + 2 * tile // 3 + 8 * num_slots
+    backward = (3 + 3 + 1) * tile + (8 + 4) * num_slots
+    return num_tiles * terms * (forward + backward)
+
+
+@njit(nogil=True)
+def _triad(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    for i in range(a.size):
+        a[i] = b[i] + np.float32(3) * c[i]
+
+
+def bandwidth(size: int, threads: int) -> float:
+    """Bytes a second of a = b + s c, as STREAM counts them: three arrays."""
+    arrays = [np.array_split(np.ones(size, np.float32), threads) for _ in range(3)]
+    times = []
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(6):
+            started = time.perf_counter()
+            list(pool.map(_triad, *arrays))
+            times.append(time.perf_counter() - started)
+    return 12 * size / min(times[1:])
+
+
+def epoch(graph: GraphStructure | Tensor, x: Tensor, weight: Tensor, degree: int) -> dict:
     """Run one epoch: its seconds, and its peak of memory in bytes."""
     leaves = [leaf.clone().requires_grad_() for leaf in (x, weight, torch.tensor(5.0))]
     memory = PeakMemory()
     wall, cpu = time.perf_counter(), time.process_time()
-    out = heat_diffusion(leaves[0], graph, *leaves[1:], degree=degree, backend=backend)
+    out = heat_diffusion(leaves[0], graph, *leaves[1:], degree=degree)
     out.backward(torch.ones_like(out))
     seconds = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     return {**seconds, "bytes": memory.stop()}
 
 
 def measure(num_nodes: int, args: argparse.Namespace) -> dict[str, float]:
-    edges = random_edges(num_nodes, args.neighbours)
+    edges = random_edges(num_nodes)
     weight = torch.ones(edges.size(1))
     x = torch.randn(num_nodes, args.channels, generator=torch.Generator().manual_seed(0))
-    options = args.degree, args.backend
-    small = edges[:, :0]
-    epoch(small, x[:9], weight[:0], *options)  # kernels compile, or are loaded
-    bare = epoch(edges, x, weight, *options)
+    epoch(edges[:, :0], x[:9], weight[:0], args.degree)  # kernels compile, or are loaded
+    bare = epoch(edges, x, weight, args.degree)
     structure = GraphStructure(edges, num_nodes)
-    first = epoch(structure, x, weight, *options)
-    runs = [epoch(structure, x, weight, *options) for _ in range(args.repeats)]
+    first = epoch(structure, x, weight, args.degree)
+    runs = [epoch(structure, x, weight, args.degree) for _ in range(args.repeats)]
     wall, cpu = (statistics.median(run[clock] for run in runs) for clock in ("wall", "cpu"))
     traffic = least_traffic(num_nodes, edges.size(1), args.channels, args.degree)
     least = traffic / bandwidth(args.stream_size, torch.get_num_threads())
@@ -101,17 +116,19 @@ def notes(table: pd.DataFrame) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
-    args = parse_args(argv)
-    path = args.output / "sizes.csv"
-    table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=CASE)
+    parser = parser_of(__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[10**e for e in range(3, 7)])
+    parser.add_argument("--channels", type=int, default=16)
+    parser.add_argument("--degree", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--stream-size", type=int, default=1 << 26, help="numbers in an array")
+    args = parser.parse_args(argv)
+    rows = Rows(args.output / "sizes.csv", "N", "D", "K")
     for num_nodes in sorted(args.nodes):
-        case = [num_nodes, args.channels, args.degree]
-        if case in table[CASE].to_numpy().tolist():
-            continue
-        row = pd.DataFrame([measure(num_nodes, args)])
-        table = pd.concat([table, row]) if len(table) else row
-        table = table.sort_values(CASE, ignore_index=True)
-        write_table(table, args.output, "sizes", notes(table))
+        if not rows.has(num_nodes, args.channels, args.degree):
+            rows.add(measure(num_nodes, args))
+    table = rows.table().sort_values(["N", "D", "K"], ignore_index=True)
+    write_table(table, args.output, "sizes", notes(table))
     return table
 
 

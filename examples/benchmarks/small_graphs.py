@@ -10,15 +10,13 @@ number is the median of many calls, in seconds of the processor, relative to Che
 """
 
 import argparse
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle
-from pathlib import Path
 
 import pandas as pd
 import torch
-from reporting import machine, write_table
+from reporting import Call, machine, medians, parser_of, write_table
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import APPNP, ChebConv, GCNConv
@@ -29,14 +27,11 @@ from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 CHANNELS, RING, GRAPHS = 32, 30, 32
 BASELINE = "ChebConv(K=5)"
 
-Call = Callable[[], object]
-
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--repeats", type=int, default=300)
     parser.add_argument("--batches", type=int, default=20, help="batches that take turns")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -94,18 +89,6 @@ def forward_backward(layer: nn.Module, batches: Iterator[Data], is_new: bool) ->
     return call
 
 
-def medians(calls: dict[str, Call], repeats: int) -> dict[str, float]:
-    """Seconds of each, called in turn."""
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(repeats + 3):
-        for name, call in calls.items():
-            start = time.thread_time()
-            call()
-            if turn >= 3:  # the first calls compile and prepare
-                taken[name].append(time.thread_time() - start)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
-
-
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     torch.set_num_threads(1)
@@ -124,7 +107,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     }
     table = pd.DataFrame({"layer": list(found)})
     for part, calls in parts.items():
-        seconds = medians(calls, args.repeats)
+        seconds = medians(calls, args.repeats, time.thread_time)
         if part == "forward":
             table[f"{part}, ms"] = [round(1e3 * seconds[name], 3) for name in found]
         table[f"{part}, ratio"] = [round(seconds[name] / seconds[BASELINE], 2) for name in found]

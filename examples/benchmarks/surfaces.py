@@ -13,7 +13,6 @@ table already is not measured again, so a run can be broken off.
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ import pandas as pd
 import torch
 from helpers import meshes
 from potpourri3d import MeshHeatMethodDistanceSolver
-from reporting import machine, write_table
+from reporting import machine, parser_of, timed, write_table
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
@@ -38,18 +37,12 @@ SHAPES = {
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--vertices", type=int, nargs="*", default=[2000], help="of drawn meshes")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--meshes", type=Path, nargs="*", default=[], help="files")
     parser.add_argument("--eigenvectors", type=int, default=128, help="0: none")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
-
-
-def timed(work: Callable[[], object]) -> tuple[object, float]:
-    start = time.process_time()
-    return work(), time.process_time() - start
 
 
 def relative(found: np.ndarray, wanted: np.ndarray) -> float:

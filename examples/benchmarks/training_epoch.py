@@ -17,15 +17,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from reporting import machine, write_table
+from reporting import machine, medians, parser_of, write_table
 from scipy.sparse.linalg import expm_multiply
 from torch import Tensor
 from torch_geometric.nn import ChebConv
@@ -40,7 +36,7 @@ Epoch = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--embeddings", type=Path, help=".npz file of points x [N, D]")
     parser.add_argument("--num-points", type=int, default=11_314, help="of random points")
     parser.add_argument("--channels", type=int, default=384, help="of random points")
@@ -48,7 +44,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--degree", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--sketch-dim", type=int, default=64)
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
@@ -144,22 +139,12 @@ def jax_epochs(
     epoch = jax.jit(jax.value_and_grad(loss, (0, 1, 2), has_aux=True))
     (_, out), gradients = epoch(*leaves)
     results = [torch.from_numpy(np.array(each)) for each in (out, *gradients)]
-    seconds = {
-        f"{name} s": median_seconds(lambda f=f: jax.block_until_ready(f(*leaves)), repeats)
+    calls = {
+        f"{name} s": lambda f=f: jax.block_until_ready(f(*leaves))
         for name, f in {"forward": jax.jit(forward), "epoch": epoch}.items()
     }
+    seconds = medians(calls, repeats, time.perf_counter)
     return {f"JAX, K = {degree}": (results, seconds)}
-
-
-def median_seconds(work: Callable[[], object], repeats: int) -> float:
-    """Of so many runs, after one that warms up."""
-    work()
-    timings = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        work()
-        timings.append(time.perf_counter() - started)
-    return statistics.median(timings)
 
 
 def peers_forward(x: Tensor, structure: GraphStructure, weight: Tensor, degree: int) -> dict:
@@ -224,23 +209,13 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     table["naive epoch / this"] = table["epoch s"].iloc[-1] / table["epoch s"]
     chebconv = table["forward s"][f"PyG ChebConv(K={args.degree})"]
     table["ChebConv forward / this"] = chebconv / table["forward s"]
-    report(table, args, edge_index, x)
-    return table
-
-
-def report(table: pd.DataFrame, args: argparse.Namespace, edge_index: Tensor, x: Tensor) -> None:
     notes = [
         machine(),
         f"N = {x.size(0)}, D = {x.size(1)}, {edge_index.size(1)} directed edges, "
         f"K = {args.degree}, t = 5, float32",
     ]
     write_table(table.reset_index(), args.output, "training_epoch", notes)
-    figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
-    whole = table["epoch s"].dropna().sort_values(ascending=False)
-    axis.barh(whole.index, whole, color="C0")
-    axis.set(xscale="log", xlabel="seconds", title="One training epoch, forward and backward")
-    figure.savefig(args.output / "training_epoch.png", dpi=150)
-    plt.close(figure)
+    return table
 
 
 if __name__ == "__main__":

@@ -11,11 +11,13 @@ at weight 0 and the default alone. Rows that words.csv in --output has already a
 
 import argparse
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from reporting import Rows, markdown, parser_of, spread
 from torch import Tensor
 
 from jsem_pyg.datasets import WordFeatures
@@ -79,43 +81,34 @@ def run(texts: list[str], x: Tensor, y: Tensor, weight: float, seed: int) -> dic
 
 
 def complete(args: argparse.Namespace) -> pd.DataFrame:
-    path = args.output / "words.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    runs = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=KEY)
+    rows = Rows(args.output / "words.csv", *KEY)
     sets = {"quick": [0.0, 0.5]} if args.quick else DEVELOPMENT | REPORTED
     for name in args.sets or sets:
         content = None
-        for weight in sets[name]:
-            for seed in range(args.seeds):
-                key = (name, weight, seed)
-                if key in set(runs[KEY].itertuples(index=False, name=None)):
-                    continue
+        for weight, seed in product(sets[name], range(args.seeds)):
+            if not rows.has(name, weight, seed):
                 content = load(name, args) if content is None else content
-                row = dict(zip(KEY, key, strict=True)) | run(*content, weight, seed)
-                runs = pd.DataFrame([*runs.to_dict("records"), row])
-                runs.to_csv(path, index=False, float_format="%.6g")
-                print(row, flush=True)
-    return runs
+                key = {"dataset": name, "weight": weight, "seed": seed}
+                rows.add(key | run(*content, weight, seed))
+    return rows.table()
 
 
 def as_markdown(runs: pd.DataFrame) -> str:
-    lines = ["| set | weight | ARI | NMI | ACC | seconds, words among them |", "| --- " * 6 + "|"]
+    table = []
     for (name, weight), part in runs.groupby(["dataset", "weight"], sort=False):
-        scores = [
-            f"{part[s].mean():.3f} ± {part[s].std(ddof=0):.3f}" for s in ("ari", "nmi", "acc")
-        ]
+        row = {"set": name, "weight": weight}
+        row |= {score.upper(): spread(part[score]) for score in ("ari", "nmi", "acc")}
         seconds = f"{part['cpu_seconds'].mean():.0f}, {part['words_seconds'].mean():.1f}"
-        lines.append(f"| {name} | {weight:g} | {' | '.join(scores)} | {seconds} |")
-    return "\n".join(lines) + "\n"
+        table.append(row | {"seconds, words among them": seconds})
+    return markdown(pd.DataFrame(table))
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "output/words")
     parser.add_argument("--data", type=Path, help="folder of the data")
     parser.add_argument("--titles", type=Path, help="the 20,000 titles of Stack Overflow")
     parser.add_argument("--sets", nargs="+", choices=[*DEVELOPMENT, *REPORTED])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("output/words"))
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args(argv)
     if args.data is None and not args.quick:

@@ -41,12 +41,14 @@ ITERATIVE = {
 Way = Callable[[csr_array, csr_array, str, Path | None], Any]
 
 
+def cost_of(graph: csr_array) -> AdjacencyCost:
+    """A matrix as `match_graphs` takes it."""
+    edges = torch.from_numpy(np.stack(graph.tocoo().coords).astype(np.int64))
+    return AdjacencyCost(edges, num_nodes=graph.shape[0])
+
+
 def ours(source: csr_array, target: csr_array, *_: Any) -> np.ndarray:
-    costs = []
-    for each in (source, target):
-        edges = torch.from_numpy(np.stack(each.tocoo().coords).astype(np.int64))
-        costs.append(AdjacencyCost(edges, num_nodes=each.shape[0]))
-    return match_graphs(*costs).argmax().numpy()
+    return match_graphs(cost_of(source), cost_of(target)).argmax().numpy()
 
 
 def faq(source: csr_array, target: csr_array, *_: Any) -> np.ndarray:

@@ -87,7 +87,7 @@ def _matching(scale: float, folder: Path) -> Work:
     from jsem_pyg.transport import match_graphs
 
     def pair(size: int) -> tuple[Tensor, Tensor]:
-        edges = make_graph("neighbours-3d", size, 0, None)
+        edges = make_graph(size, 3, 0)
         return edges, changed_copy(edges, size, 0.05, 0)[0]
 
     match_graphs(*pair(200))

@@ -26,13 +26,3 @@ def parser_of(doc: str) -> argparse.ArgumentParser:
     parser.add_argument("--embeddings", type=Path, help=".npz of points x [N, D], labels y [N]")
     parser.add_argument("--seeds", type=int, default=3)
     return parser
-
-
-def few_labels(y: Tensor, each: int, seed: int) -> Tensor:
-    """The labels [N] of so many points of each class, drawn at random; -1 elsewhere."""
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    known = torch.full_like(y, -1)
-    for label in y.unique():
-        members = order[y[order] == label][:each]
-        known[members] = label
-    return known

@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from data_sets import StudySet
 from few_labels import draw_labels
-from report import as_markdown, save_figure
+from report import as_markdown, legend, panels, save_figure
 from runner import SECONDS, Key, Row, Table
 from scipy.optimize import brentq, linear_sum_assignment, minimize_scalar
 from torch import Tensor
@@ -184,14 +184,8 @@ def summarise(runs: pd.DataFrame) -> pd.DataFrame:
 
 def draw(runs: pd.DataFrame) -> plt.Figure:
     """Accuracy by confidence, a panel for each data set; the first seed."""
-    names = runs["dataset"].unique()
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    size = (3.6 * columns, 3.4 * rows + 0.5)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for axis in axes.flat[len(names) :]:
-        axis.axis("off")
-    for axis, name in zip(axes.flat, names, strict=False):
+    figure, axes = panels(list(runs["dataset"].unique()), 3.6, 3.7)
+    for name, axis in axes.items():
         axis.plot([0, 1], [0, 1], color="grey", lw=0.8)
         first = runs[(runs["dataset"] == name) & (runs["seed"] == runs["seed"].min())]
         for row in first.itertuples():
@@ -200,8 +194,7 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
             colour = "C0" if row.setting == "clusters" else "C1"
             axis.plot(x, y, style, ms=3, color=colour, label=f"{row.setting}, {row.when}")
         axis.set(title=name, xlabel="confidence", ylabel="accuracy")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    legend(figure, 2)
     return figure
 
 

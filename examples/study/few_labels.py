@@ -36,7 +36,7 @@ import torch
 from comparison import paired_comparisons
 from data_sets import StudySet
 from few_label_methods import ABLATION, METHODS, NEED_TWO, OURS, PLAIN, REFERENCE, TAUGHT, Predict
-from report import as_markdown, save_figure
+from report import as_markdown, legend, panels, save_figure
 from runner import SECONDS, Key, Row, Table
 from sklearn.metrics import f1_score
 from torch import Tensor
@@ -149,14 +149,8 @@ def differences(tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(runs: pd.DataFrame) -> plt.Figure:
-    names = runs["dataset"].unique()
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    size = (4 * columns, 3.2 * rows + 0.5)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for axis in axes.flat[len(names) :]:
-        axis.axis("off")
-    for axis, name in zip(axes.flat, names, strict=False):
+    figure, axes = panels(list(runs["dataset"].unique()), 4, 3.5)
+    for name, axis in axes.items():
         for method in PLAIN:
             part = runs[(runs["dataset"] == name) & (runs["method"] == method)]
             curve = part.groupby("labels")["accuracy"].agg(["mean", "std"]).fillna(0)
@@ -164,8 +158,7 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
             style = {"lw": width, "elinewidth": 0.8, "label": method}
             axis.errorbar(curve.index, curve["mean"], curve["std"], **style)
         axis.set(title=name, xlabel="labels a class", ylabel="accuracy", xticks=LABELS)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    legend(figure, 3)
     return figure
 
 

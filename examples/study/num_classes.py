@@ -33,7 +33,7 @@ import torch
 from clusterers import resolution_one, umap
 from data_sets import StudySet
 from learned import self_training
-from report import as_markdown, save_figure
+from report import as_markdown, legend, panels, save_figure
 from runner import SECONDS, Key, Row, Table
 from torch import Tensor
 from torch_geometric.data import Data
@@ -168,22 +168,15 @@ def numbers_by_scale(curves: pd.DataFrame) -> pd.DataFrame:
 
 def draw(curves: pd.DataFrame) -> plt.Figure:
     """The curves that the numbers are read from, as shares of their best, with the true number."""
-    names = curves["dataset"].unique()
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    size = (4 * columns, 3 * rows + 0.4)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for axis in axes.flat[len(names) :]:
-        axis.axis("off")
-    for axis, name in zip(axes.flat, names, strict=False):
+    figure, axes = panels(list(curves["dataset"].unique()), 4, 3.2)
+    for name, axis in axes.items():
         part = curves[curves["dataset"] == name]
         for t, curve in part.groupby("t"):
             share = curve["score"] / curve["score"].max()
             axis.plot(curve["clusters"], share, lw=2 if t == DEFAULT else 1, label=f"t = {t:g}")
         axis.axvline(part["classes"].iloc[0], color="grey", ls="--", label="classes")
         axis.set(title=name, xlabel="clusters", ylabel="score / best", ylim=(0.6, 1.02))
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    legend(figure, 5)
     return figure
 
 

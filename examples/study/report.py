@@ -11,18 +11,13 @@ from comparison import holm_correction, paired_comparisons
 
 REFERENCES = ["heat", "UMAP"]
 OURS = "self-training"
-SCORES = ["ari", "nmi", "acc", "purity", "cpu_seconds"]
 
 
 def write_report(runs: pd.DataFrame, folder: Path) -> str:
-    """Write summary.csv, comparisons.csv, summary.md and ari.png; return the Markdown."""
-    summary = summarise(runs)
-    tests = compare(runs)
-    summary.to_csv(folder / "summary.csv", index=False, float_format="%.4g")
-    tests.to_csv(folder / "comparisons.csv", index=False, float_format="%.4g")
-    text = markdown(runs, tests)
+    """Write summary.md and ari.png; return the Markdown."""
+    text = markdown(runs, compare(runs))
     (folder / "summary.md").write_text(text)
-    save_figure(draw(summary), folder / "ari.png")
+    save_figure(draw(runs), folder / "ari.png")
     return text
 
 
@@ -32,11 +27,21 @@ def save_figure(figure: plt.Figure, path: Path) -> None:
     plt.close(figure)
 
 
-def summarise(runs: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over the seeds, a row for each data set and method."""
-    groups = runs.groupby(["dataset", "method"], sort=False)
-    mean, spread = groups[SCORES].mean(), groups[SCORES].std(ddof=0).add_suffix("_std")
-    return groups.size().rename("seeds").to_frame().join(mean).join(spread).reset_index()
+def panels(names: list[str], width: float, height: float) -> tuple[plt.Figure, dict[str, plt.Axes]]:
+    """A figure with a panel for each data set, by name, at most three in a row."""
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    size = (width * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for axis in axes.flat[len(names) :]:
+        axis.axis("off")
+    return figure, dict(zip(names, axes.flat, strict=False))
+
+
+def legend(figure: plt.Figure, columns: int) -> None:
+    """What the first panel names, below all of them."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
@@ -112,22 +117,16 @@ def as_markdown(table: pd.DataFrame, form: str) -> str:
     return "\n".join(lines)
 
 
-def draw(summary: pd.DataFrame) -> plt.Figure:
+def draw(runs: pd.DataFrame) -> plt.Figure:
     """The ARI of each method with the spread of its seeds, a panel for each data set."""
-    names = summary["dataset"].unique()
-    columns = min(3, len(names))
-    rows = -(-len(names) // columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(4.5 * columns, 4.2 * rows), layout="constrained", squeeze=False
-    )
-    for axis in axes.flat[len(names) :]:
-        axis.axis("off")
-    for axis, name in zip(axes.flat, names, strict=False):
-        part = summary[summary["dataset"] == name].iloc[::-1]
+    figure, axes = panels(list(runs["dataset"].unique()), 4.5, 4.2)
+    for name, axis in axes.items():
+        groups = runs[runs["dataset"] == name].groupby("method", sort=False)["ari"]
+        mean, spread = groups.mean()[::-1], groups.std(ddof=0)[::-1]
         emphasis = dict.fromkeys(REFERENCES, "C1") | {OURS: "C2"}
-        colours = [emphasis.get(method, "C0") for method in part["method"]]
-        axis.barh(part["method"], part["ari"], xerr=part["ari_std"], color=colours)
-        for reference in part.loc[part["method"].isin(REFERENCES), "ari"]:
+        colours = [emphasis.get(method, "C0") for method in mean.index]
+        axis.barh(mean.index, mean, xerr=spread, color=colours)
+        for reference in mean[mean.index.isin(REFERENCES)]:
             axis.axvline(reference, color="C1", linewidth=0.8)
         axis.set(title=name, xlabel="ARI, mean ± spread of the seeds")
     return figure

@@ -49,24 +49,6 @@ def missing(rows: pd.DataFrame, wanted: list[Key]) -> list[Key]:
     return [key for key in wanted if tuple(key.values()) not in done]
 
 
-class Left(NamedTuple):
-    """How much of some tables is left to be made."""
-
-    wanted: int  # rows, or groups of rows that are written together
-    left: int
-
-
-def count_left(table: Table, read_rows: Callable[[Path], pd.DataFrame] | None = None) -> Left:
-    """How many rows a table lacks."""
-    rows = (read_rows or read)(table.path)
-    return Left(len(table.wanted), len(missing(rows, table.wanted)))
-
-
-def total(counts: Iterable[Left]) -> Left:
-    """What is left of several tables, or parts."""
-    return Left(*map(sum, zip(*counts, strict=True)))
-
-
 def complete(table: Table, load_set: Callable[[str], Any]) -> None:
     """Make what is missing, and write it as soon as it is there."""
     for key in missing(read(table.path), table.wanted):
