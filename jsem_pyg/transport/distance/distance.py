@@ -115,7 +115,13 @@ def _objective(task: Task, features: list[Tensor], plan: Plan) -> Tensor:
     value = fused_cost(first, second, both, task.alpha, sent, r, c)
     if task.known_pairs is not None:
         value = value + task.alpha * known_pull(first, second, task.known_pairs, sent, r, c)
-    return value + plan.epsilon * _entropy(plan.scores, r, c, task.p, task.q)
+    entropy = _entropy(plan.scores, r, c, task.p, task.q)
+    if plan.bounds is not None:  # what stays alone has an entropy, too
+        for done, most in ((r, plan.bounds[0]), (c, plan.bounds[1])):
+            rest = (most - done).clamp(min=0)
+            entropy += torch.special.xlogy(rest, rest / torch.where(most > 0, most, 1)).sum()
+        entropy *= r.sum()
+    return value + plan.epsilon * entropy
 
 
 def _entropy(scores: FactoredScores, r: Tensor, c: Tensor, p: Tensor, q: Tensor) -> Tensor:

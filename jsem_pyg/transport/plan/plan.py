@@ -43,6 +43,7 @@ class Plan:
         confidence_model: what computes :attr:`confidence` of a plan; None if nothing does.
         dtype: the type of the tensors that the methods return; None for the type of the scores,
             float64 if float32 would not resolve them.
+        bounds: [N] and [K], the most that points of a partial plan may send and receive.
     """
 
     scores: Scores
@@ -54,6 +55,7 @@ class Plan:
     target: Tensor | None = None
     confidence_model: "Callable[[Plan], Tensor] | None" = field(default=None, repr=False)
     dtype: torch.dtype | None = None
+    bounds: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,11 +63,21 @@ class Plan:
         return self.scores.shape
 
     def argmax(self) -> Tensor:
-        """Find the target point that gets most of a source point: [N] int64, -1 without mass."""
+        """Find the target point that gets most of a source point: [N] int64.
+
+        -1 without mass, and for a point of a partial plan that rather stays alone.
+        """
         if isinstance(self.scores, SparseScores):
             return self.scores.best()
         best = [_best(block) for _, block in row_blocks(self.scores)]
-        return torch.cat(best) if best else self.scores.like.new_zeros(0, dtype=torch.int64)
+        found = torch.cat(best) if best else self.scores.like.new_zeros(0, dtype=torch.int64)
+        return found if self.bounds is None else torch.where(self._share() < 0.5, -1, found)
+
+    def _share(self) -> Tensor:
+        """Compute the share [N] of what points may send that they do send."""
+        assert self.bounds is not None
+        most = self.bounds[0]
+        return row_sums(self.scores) / torch.where(most > 0, most, 1)
 
     def topk(self, k: int) -> Tensor:
         """Find the k largest entries of every row, as a sparse tensor.
@@ -167,7 +179,8 @@ class Plan:
                 "Expected a plan of match_graphs or gromov_wasserstein (got one of another solver, "
                 "which has no model of its confidence)."
             )
-        return self.confidence_model(self)
+        found = self.confidence_model(self)
+        return found if self.bounds is None else found * self._share().clamp(max=1).to(found)
 
     def transposed(self) -> "Plan":
         """Turn the plan round, from the target to the source."""
@@ -181,6 +194,7 @@ class Plan:
             self.source,
             None if self.confidence_model is None else self._confidence_of_targets,
             self.dtype,
+            None if self.bounds is None else self.bounds[::-1],
         )
 
     def _cast(self, result: Tensor) -> Tensor:

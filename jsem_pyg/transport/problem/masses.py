@@ -45,6 +45,21 @@ def as_partners(p: Tensor, q: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
     return p, q
 
 
+def read_bounds(p: Any, q: Any, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Read the most that points of a partial plan send and receive; the smaller sum is one.
+
+    Of None, the same for all points of both sides.
+    """
+    bounds = []
+    for name, mass, count in (("p", p, shape[0]), ("q", q, shape[1])):
+        if mass is not None:
+            _check_masses(name, mass, count)
+        given = torch.ones(count) if mass is None else mass.detach()
+        bounds.append(given.double())
+    least = min(float(each.sum()) for each in bounds)
+    return bounds[0] / least, bounds[1] / least
+
+
 def read_masses(name: str, mass: Any, count: int) -> Tensor:
     """Read masses with sum one: [count] float64, differentiable; of None, the same for all.
 

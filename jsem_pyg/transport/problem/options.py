@@ -7,6 +7,7 @@ from typing import Any
 from ..._checks import (
     check_between,
     check_bool,
+    check_choice,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
@@ -25,6 +26,7 @@ class SolverOptions:
     absolute: bool = False
     alpha: float = 0.5
     coarse: int = 300
+    mass: Any = None
     starts: Any = None
     tol: float = 1e-3
     max_iter: int = 20
@@ -36,6 +38,10 @@ class SolverOptions:
         check_positive("epsilon", self.epsilon)
         check_bool("absolute", self.absolute)
         check_between("alpha", self.alpha, 0, 1)
+        if isinstance(self.mass, str):
+            check_choice("mass", self.mass, ("auto", "source"))
+        elif self.mass is not None and self.mass != 1:
+            check_between("mass", self.mass, 0, 1)
         check_positive_int("coarse", self.coarse)
         check_positive("tol", self.tol)
         check_positive_int("max_iter", self.max_iter)

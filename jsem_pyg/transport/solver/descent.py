@@ -78,11 +78,7 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
     the unit of the plan's temperature. If that one is far from `epsilon`, potentials begin at zero.
     Raises a ValueError if the plan has another shape.
     """
-    if plan.shape != problem.shape:
-        raise ValueError(
-            f"Expected 'starts' to be a plan of {problem.shape[0]} x {problem.shape[1]} points "
-            f"(got {plan.shape[0]} x {plan.shape[1]})."
-        )
+    check_shape_of_start(plan, problem.shape)
     moments = (problem.source.z.T @ average(plan.scores, problem.target.z)).double()
     state = begin(problem, moments, moments.new_tensor(epsilon))
     warmth = plan.epsilon / unit
@@ -97,6 +93,15 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
     psi = wanted - own.bias.double() - own.v.double() @ (p @ own.u.double())
     psi = torch.where(problem.target.mass > 0, psi * warmth, 0)
     return replace(state, psi=psi.to(state.psi))
+
+
+def check_shape_of_start(plan: Plan, shape: tuple[int, int]) -> None:
+    """Raise a ValueError unless a plan to go on from has the shape of a problem."""
+    if plan.shape != shape:
+        raise ValueError(
+            f"Expected 'starts' to be a plan of {shape[0]} x {shape[1]} points "
+            f"(got {plan.shape[0]} x {plan.shape[1]})."
+        )
 
 
 def make_kernel(problem: Problem, state: State) -> Kernel:

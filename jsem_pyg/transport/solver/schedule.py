@@ -46,6 +46,8 @@ class Schedule:
     lower: float = 1e-4  # of the energy: a better plan
     stable: float = 0.9  # from which temperature on the independent plan may be stable
 
+    hot_partial: float = 0.15  # where partial plans begin: hotter ones leave whole groups out
+
     # From a plan: cooling goes on from there.
     follow_tol: float = 1e-2
     follow_passes: int = 30

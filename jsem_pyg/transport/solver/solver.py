@@ -1,7 +1,7 @@
 """Gromov-Wasserstein transport between factored costs: the public solver."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -23,6 +23,7 @@ def gromov_wasserstein(
     features: tuple[Tensor, Tensor] | None = None,
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
+    mass: float | Literal["auto", "source"] | None = None,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
@@ -64,6 +65,13 @@ def gromov_wasserstein(
         alpha: in (0, 1), the weight of the structure; features have the rest.
         known_pairs: [2, M] pairs of a source and a target point that are known to correspond. All
             mass goes from the ones to the others that both have, and they pull the rest.
+        mass: where the sides do not hold the same things, the share in (0, 1] of the smaller side
+            that is sent; others stay alone, which :meth:`.Plan.argmax` says by -1. Then `p` and `q`
+            are the most that points send and receive, in one unit, by default the same for all
+            points of both sides. "auto" chooses the largest of .2, .25, ..., 1 up to which the cost
+            does not rise; `Plan.history` has the costs. "source" keeps the masses of the source
+            alone, and all its points find partners: semi-relaxed, such as a sample that is mapped
+            into an atlas. None: both masses are kept.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
@@ -84,7 +92,8 @@ def gromov_wasserstein(
 
     Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
     matrices", ICML 2016 (the entropic problem); Scetbon, Peyré and Cuturi, "Linear-time
-    Gromov-Wasserstein distances using low rank couplings and costs", ICML 2022 (factored costs).
+    Gromov-Wasserstein distances using low rank couplings and costs", ICML 2022 (factored costs);
+    Chapel, Alaya and Gasso, "Partial optimal transport", NeurIPS 2020 (`mass`).
 
     Example:
         >>> import torch
@@ -95,7 +104,7 @@ def gromov_wasserstein(
     """
     task = read_task(
         source, target, cost=cost, p=p, q=q, features=features, known_pairs=known_pairs,
-        epsilon=epsilon, absolute=absolute, alpha=alpha, coarse=coarse, starts=starts, tol=tol,
-        max_iter=max_iter, seed=seed, backend=backend, progress=progress,
+        epsilon=epsilon, absolute=absolute, alpha=alpha, mass=mass, coarse=coarse, starts=starts,
+        tol=tol, max_iter=max_iter, seed=seed, backend=backend, progress=progress,
     )  # fmt: skip
     return task.solve(is_sharpened=True)

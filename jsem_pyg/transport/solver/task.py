@@ -1,8 +1,9 @@
 """One problem in the user's units: read, solved, and turned into a plan."""
 
 import logging
+import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial as partial_
 from typing import Any
 
 import torch
@@ -15,15 +16,28 @@ from ..costs.factor import Factor
 from ..plan.plan import Plan, Step
 from ..plan.scores import FactoredScores, average, row_sums
 from ..problem.inputs import as_factor, check_kinds, read_features, read_known_pairs
-from ..problem.masses import as_partners, read_masses
+from ..problem.masses import as_partners, read_bounds, read_masses
 from ..problem.objective import fused_cost, num_axes
 from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import prepare_factor
-from ..problem.problem import FINAL_BITS, SMALL, Problem, make_problem, resolved
+from ..problem.problem import FINAL_BITS, SMALL, Problem, Side, make_problem, resolved
 from .confidence import near_confidence
 from .cooling import descend, follow
 from .copies import sharpened
 from .descent import Effort, State, is_independent, make_kernel, renewed, scale, settle
+from .partial import (
+    Partial,
+    as_kernel,
+    balanced,
+    choose_mass,
+    cool,
+    cooling_to,
+    in_cells,
+    scores_of,
+    sums_of_plan,
+    warm,
+)
+from .partial import race as race_partial
 from .race import race
 from .schedule import SCHEDULE, Run
 from .starts import STARTS, Points, find_starts
@@ -48,12 +62,19 @@ def read_task(
     SINKHORN.check(checked.backend)
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
-    given = (("p", p, first.num_points), ("q", q, second.num_points))
-    masses = [read_masses(*each) for each in given]
-    left, right = (mass.to(first.x.device) for mass in masses)
+    if checked.mass not in (None, "source"):
+        bounds = read_bounds(p, q, (first.num_points, second.num_points))
+        left, right = (mass.to(first.x.device) for mass in bounds)
+    else:
+        given = (("p", p, first.num_points), ("q", q, second.num_points))
+        left, right = (read_masses(*each).to(first.x.device) for each in given)
     if features is not None:
         features = read_features(features, first, second)
     known_pairs = read_known_pairs(known_pairs, first, second)
+    if known_pairs is not None and checked.mass is not None:
+        raise ValueError(
+            "Expected 'known_pairs' to be None with 'mass' (got both). To fix this, leave one out."
+        )
     if known_pairs is not None and p is None and q is None:
         left, right = as_partners(left, right, known_pairs)
     return Task(first, second, left, right, features, known_pairs, checked)
@@ -83,7 +104,11 @@ class Task:
         from it, so that there is no warning if it has not converged.
         """
         dtype = torch.promote_types(self.first.x.dtype, self.second.x.dtype)
-        return replace(self._detached()._solve(is_sharpened, is_start), dtype=dtype)
+        if self.options.mass is not None:
+            found = self._detached()._solve_partial()
+        else:
+            found = self._detached()._solve(is_sharpened, is_start)
+        return replace(found, dtype=dtype)
 
     def _detached(self) -> "Task":
         """Take the numbers without their history, the masses in the type of the coordinates.
@@ -127,6 +152,76 @@ class Task:
                 if is_sharpened and run.may_stop:
                     problem, state = sharpened(problem, state, run, unit)
         return self._plan(problem, state, steps, unit, is_start)
+
+    def _solve_partial(self) -> Plan:
+        options = self.options
+        problem, unit, critical = self._posed()
+        lowest = options.epsilon * (1 / unit if options.absolute else critical)
+        partial = self._pose_partial(unit, critical)
+        temperatures = cooling_to(lowest, critical)
+        effort = options.max_iter, options.tol
+        steps: list[Step] = []
+        if isinstance(options.starts, Plan):
+            sums = sums_of_plan(partial, options.starts)
+            found = cool(partial, sums, warm(temperatures, critical), *effort)
+        else:
+            points = _points(self.first), _points(self.second)
+            starts = find_starts(options.starts, balanced(partial), points, options.seed)
+            moments = [each.moments for each in starts]
+            cells = in_cells(partial, options.coarse, options.seed)
+            found = race_partial(cells, moments, temperatures, *effort)
+            if options.mass == "auto":
+                share, profile = choose_mass(cells, found, warm(temperatures, critical), *effort)
+                steps = [
+                    Step(f"mass {m:.2f}", lowest * unit, cost * unit, error, math.nan)
+                    for m, cost, error in profile
+                ]
+                cells, partial = (each._replace(mass=share) for each in (cells, partial))
+                found = race_partial(cells, moments, temperatures, *effort)
+            if cells.source is not partial.source or cells.target is not partial.target:
+                found = cool(partial, found.sums, temperatures[-3:], *effort)
+        is_converged = found.error < options.tol and found.moved < options.tol
+        if not is_converged:
+            self._warn(found.error, found.moved, False)
+        scores = scores_of(partial, found)
+        first, second = (replace(each, x=each.x.double()) for each in (self.first, self.second))
+        cost = fused_cost(
+            first, second, self.features, self.alpha, partial_(average, scores),
+            found.rows, found.columns,
+        )  # fmt: skip
+        source, target = (replace(f, x=f.x.detach().clone()) for f in (self.first, self.second))
+        return Plan(
+            scores,
+            float(cost),
+            temperatures[-1] * unit,
+            is_converged,
+            steps,
+            *problem.coordinates,
+            partial_(near_confidence, source, target, backend=options.backend),
+            bounds=(self.p, found.columns if partial.is_free else self.q),
+        )
+
+    def _pose_partial(self, unit: float, critical: float) -> Partial:
+        """Write both sides as kernels, in the unit of their costs."""
+        sides, signs = [], []
+        weight = (1 - self.alpha) / unit
+        for index, (factor, mass) in enumerate(((self.first, self.p), (self.second, self.q))):
+            x, sign = as_kernel(prepare_factor(factor, mass), math.sqrt(unit))
+            z = [x]
+            cost = x.new_zeros(len(x), 1)
+            if self.features is not None:
+                given = self.features[index].double()
+                z.append(given)
+                cost = weight * given.square().sum(1, keepdim=True)
+            sides.append(Side(torch.cat([*z, cost], 1), mass.double().log2()))
+            signs.append(sign)
+        share = self.options.mass
+        is_free = share == "source"
+        return Partial(
+            sides[0], sides[1], (signs[0], signs[1]), self.alpha, weight,
+            1.0 if isinstance(share, str) else float(share), is_free, critical,
+            self.options.backend,
+        )  # fmt: skip
 
     def _posed(self) -> tuple[Problem, float, float]:
         """Return the problem, the user's unit of squared costs, and the critical temperature."""
@@ -174,7 +269,7 @@ class Task:
         scores = FactoredScores(kernel.u, kernel.v, found.done.f, kernel.bias + found.psi)
         first, second = (replace(each, x=each.x.double()) for each in (self.first, self.second))
         cost = fused_cost(
-            first, second, self.features, self.alpha, partial(average, scores),
+            first, second, self.features, self.alpha, partial_(average, scores),
             row_sums(scores), scores.column_sums(),
         )  # fmt: skip
         # Copies: the confidence, computed later, does not see changes of the coordinates.
@@ -186,7 +281,7 @@ class Task:
             is_converged,
             steps,
             *problem.coordinates,
-            partial(near_confidence, source, target, backend=options.backend),
+            partial_(near_confidence, source, target, backend=options.backend),
         )
 
     def _warn(self, error: float, moved: float, is_saddle: bool) -> None:
