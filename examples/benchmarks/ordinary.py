@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from reporting import machine, write_table
 from scipy.optimize import quadratic_assignment
+from scipy.spatial import Delaunay
 from sklearn.cluster import HDBSCAN, KMeans, SpectralClustering
 from sklearn.datasets import make_circles, make_moons
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -147,13 +148,16 @@ def families(scale: float) -> Iterator[Family]:
                     draw, _scaled(sizes, scale), labels, columns
                 ),
             )
-    for smoothness in ("rough", "smooth", "very smooth"):
-        yield Family(
-            "fields",
-            f"{smoothness} field, a third of 400 places, noise .2",
-            "R2 of the rest",
-            lambda draw, smoothness=smoothness: field(draw, smoothness, int(400 * scale)),
-        )
+    for kind in ("grid", "roads", "path", "neighbours"):
+        for smoothness in ("0.5", "1.5", "2.5", "infinite"):
+            yield Family(
+                "fields",
+                f"{kind}, Matern field of smoothness {smoothness}, noise .2, a third known",
+                "R2 of the rest",
+                lambda draw, kind=kind, smoothness=smoothness: field(
+                    draw, kind, smoothness, int(400 * scale)
+                ),
+            )
     for kind in ("random", "blocks"):
         for noise in (None, 1.0, 3.0, np.inf):
             what = "no features" if noise is None else f"features with noise {noise:g}"
@@ -273,38 +277,61 @@ def _graph(points: Tensor) -> tuple[Tensor, None, Tensor]:
 
 
 def field(
-    draw: np.random.Generator, smoothness: str, count: int
+    draw: np.random.Generator, kind: str, smoothness: str, count: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Interpolate a Matern field from a third of the places, and count the intervals that hold."""
-    places = draw.random((count, 2))
+    """Interpolate a Matern field from a third of the nodes, and count the intervals that hold."""
+    places, edge_index = _map(draw, kind, count)
+    count = len(places)
     far = np.linalg.norm(places[:, None] - places, axis=2) / 0.2
-    if smoothness == "rough":
+    if smoothness == "0.5":
         kernel = np.exp(-far)
-    elif smoothness == "smooth":
+    elif smoothness == "1.5":
         kernel = (1 + 3**0.5 * far) * np.exp(-(3**0.5) * far)
+    elif smoothness == "2.5":
+        kernel = (1 + 5**0.5 * far + 5 / 3 * far**2) * np.exp(-(5**0.5) * far)
     else:
         kernel = np.exp(-(far**2) / 2)
-    signal = np.linalg.cholesky(kernel + 1e-8 * np.eye(count)) @ draw.normal(size=count)
+    signal = np.linalg.cholesky(kernel + 1e-7 * np.eye(count)) @ draw.normal(size=count)
     seen = np.sort(draw.permutation(count)[: count // 3])
     rest = np.setdiff1d(np.arange(count), seen)
     y = signal[seen] + 0.2 * draw.normal(size=len(seen))
-    edge_index, _ = knn_graph(torch.from_numpy(places), 6, "l2", progress=False)
     data = Data(edge_index=edge_index, num_nodes=count)
-    ours = interpolate(data, torch.from_numpy(y), torch.from_numpy(seen))
-    kernel = ConstantKernel() * RBF(0.2) + WhiteKernel(0.1)
-    peer = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2)
+    ours = {
+        "interpolate": interpolate(data, y, seen),
+        "by heat": interpolate(data, y, seen, kernel="heat", normalization="sym"),
+    }
+    peer = GaussianProcessRegressor(
+        ConstantKernel() * RBF(0.2) + WhiteKernel(0.1), normalize_y=True, n_restarts_optimizer=2
+    )
     peer.fit(places[seen], y)
-    mean, _ = peer.predict(places[rest], return_std=True)
 
     def explained(found: np.ndarray) -> float:
         return float(1 - ((found - signal[rest]) ** 2).mean() / signal[rest].var())
 
-    error = np.abs(ours.mean.numpy()[rest] - signal[rest])
-    inside = float((error < 1.96 * ours.deviation.numpy()[rest]).mean())
-    return (
-        {"interpolate": explained(ours.mean.numpy()[rest]), "inside 95 %": inside},
-        {"GP with places": explained(mean)},
-    )
+    scores = {name: explained(found.mean.numpy()[rest]) for name, found in ours.items()}
+    for name, found in ours.items():
+        error = np.abs(found.mean.numpy()[rest] - signal[rest])
+        inside = (error < 1.96 * found.deviation.numpy()[rest]).mean()
+        scores[f"inside 95 % {name}"] = float(inside)
+    return scores, {"GP with places": explained(peer.predict(places[rest]))}
+
+
+def _map(draw: np.random.Generator, kind: str, count: int) -> tuple[np.ndarray, Tensor]:
+    """Draw places, and the edges of a graph on them."""
+    if kind == "path":
+        nodes = torch.arange(count)
+        places = np.stack([2.5 * np.arange(count) / count, np.zeros(count)], 1)
+        return places, to_undirected(torch.stack([nodes[:-1], nodes[1:]]))
+    if kind == "grid":
+        side = int(count**0.5)
+        places = np.stack(np.divmod(np.arange(side**2), side), 1) / side
+        near = np.abs(places[:, None] - places).sum(2) < 1.01 / side
+        return places, torch.from_numpy(np.stack((near & ~np.eye(side**2, dtype=bool)).nonzero()))
+    places = draw.random((count, 2))
+    if kind == "neighbours":
+        return places, knn_graph(torch.from_numpy(places), 6, "l2", progress=False)[0]
+    ends = Delaunay(places).simplices[:, [0, 1, 2, 1, 2, 0]].reshape(-1, 2, 3).transpose(1, 0, 2)
+    return places, to_undirected(torch.from_numpy(ends.reshape(2, -1)).long())
 
 
 def matching(

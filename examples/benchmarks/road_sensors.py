@@ -146,14 +146,16 @@ def kriging(graph: Data, y: Tensor, observed: Tensor) -> Guess:
     return Guess(torch.from_numpy(mean) * scale + shift, torch.from_numpy(deviation[:, 0]) * scale)
 
 
+HEAT = {"kernel": "heat", "normalization": "sym"}
 METHODS: dict[str, Callable[[Data, Tensor, Tensor], Guess]] = {
-    "heat, every edge alike": gaussian,
-    "heat, learned conductance": lambda *given: gaussian(*given, CHOSEN),
-    "heat, one-way roads by hand": by_hand,
-    "Matern, every edge alike": lambda *given: gaussian(*given, kernel="matern"),
-    "Matern, learned conductance": lambda *given: gaussian(*given, CHOSEN, kernel="matern"),
-    "heat by D - W, every edge alike": lambda *given: gaussian(*given, normalization=None),
-    "heat by D - W, learned": lambda *given: gaussian(*given, CHOSEN, normalization=None),
+    "kernels averaged, every edge alike": gaussian,
+    "kernels averaged, learned conductance": lambda *given: gaussian(*given, CHOSEN),
+    "kernels averaged, one-way roads by hand": by_hand,
+    "heat, every edge alike": lambda *given: gaussian(*given, **HEAT),
+    "heat, learned conductance": lambda *given: gaussian(*given, CHOSEN, **HEAT),
+    "heat by D - W, every edge alike": lambda *given: gaussian(
+        *given, kernel="heat", normalization=None
+    ),
     "kriging on the map": kriging,
     "inverse distance": lambda graph, y, observed: neighbours(
         graph, y, observed, len(observed), POWER
@@ -243,7 +245,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         for seed in range(args.splits):
             row, guess = score(method, graph, y, seed, hidden)
             rows.append({"method": name, "draw": seed} | row)
-            if name == "heat, learned conductance" and seed == 0:
+            if name == "kernels averaged, learned conductance" and seed == 0:
                 first = guess
     args.output.mkdir(parents=True, exist_ok=True)
     runs = pd.DataFrame(rows)

@@ -8,21 +8,27 @@ Before anything is observed, a signal is normal with a constant mean :math:`\mu`
 
 with :math:`\kappa` the mean of the diagonal of K at the observed nodes. Observations have noise of
 the variance :math:`r a^2`. With :math:`\mathbf{A} = \mathbf{K}_{oo} / \kappa + r \mathbf{I}`, the
-mean and the amplitude a that maximise the likelihood have formulas, for each column. The time t,
-the ratio r and the parameters :math:`\theta` of a conductance are those of all columns; they start
-at the best places of a grid of times and ratios, and follow the gradient. Parameters have a wide
-normal prior around their start, since edges that all signals agree on would else open or close
-without end.
+mean and the amplitude a have formulas, for each column. The time t, the ratio r and the parameters
+:math:`\theta` of a conductance are those of all columns.
+
+A few values hardly tell how smooth and how noisy a signal is, so that the most likely t and r alone
+promise too much: means and variances are averages over a grid of kernels, Laplacians, times and
+ratios, weighted by the likelihood after the mean and the amplitude are integrated out. Sixteen
+points, at even quantiles of the weights, stand for the grid. Where columns are many, the weights
+are on the most likely point, which the gradient finds from the best places of the grid, together
+with :math:`\theta`. Parameters have a wide normal prior around their start, since edges that all
+signals agree on would else open or close without end.
 """
 
 import copy
+import itertools
 import math
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 from torch.nn import Module, Parameter
@@ -44,35 +50,61 @@ from .._checks import (
     real_numbers,
     tensor_of,
 )
-from ..diffusion.filters import Filter, FilterBank, FromFunction, Heat
+from ..diffusion.filter_coefficients import cosine_coefficients
+from ..diffusion.filters import FromFunction
 from ..graph import GraphStructure
 from ..graph.read_data import check_data, read_data
 
-_SMOOTHNESS = 1.5  # nu of the Matern kernel
-_TIMES = np.geomspace(0.03, 1e3, 31)  # over the mean degree: times to start from
-_LOG_NOISES = torch.linspace(-13.5, 6, 40, dtype=torch.float64)  # of r, likewise
+_EXPONENTS = (1.0, 1.5, 2.5, 3.5)  # nu: 1 is that of rough signals on paths, 3.5 nearly heat
+_TIMES = np.geomspace(0.03, 1e3, 31)  # over the mean degree
+_LOG_NOISES = torch.linspace(-13, 6, 39, dtype=torch.float64)  # of r
 _PEAKS, _LOWER = 3, 3.0  # so many peaks of the grid are climbed, if no lower than the highest by
 _USUAL = (-3.0, -1.0)  # log r, to start from as well where edges are learned
-_LARGEST_DENSE = 4_000  # nodes of a graph with exact variances; on larger graphs they are sampled
+_POINTS = 16  # points of the grid that are averaged
+_LARGEST_DENSE = 2_000  # nodes of a graph with exact variances; on larger graphs they are sampled
 _PANEL, _PANEL_SIZE = 256, 2**25  # columns that are diffused at once, and numbers in them
+_NARROW = 64  # of the panels from which only a few rows are taken
 _SAMPLES = 256  # draws of the process on large graphs
 _LEAVING = 0.1  # edges that leave a part of a graph, over its nodes, if it stands for the graph
-_LEAST_NOISE = 1e-6  # r, so that A has a Cholesky factor
+_LEAST_NOISE = 2e-6  # r, so that A has a Cholesky factor
 _TOL = 1e-9  # of the kernel, below what r adds to it
 _ROUNDING = 1e-12  # of values that are equal, relative
 _PRIOR = 3.0  # standard deviation of a conductance's parameters around their start
 
 
 class Interpolation(NamedTuple):
-    """A signal at every node, and the kernel that it was interpolated by."""
+    """A signal at every node, and the kernels that it was interpolated by."""
 
     mean: Tensor  #: [N] or [N, S]
     deviation: Tensor  #: [N] or [N, S] standard deviation of the signal, without noise
-    t: float  #: time of the kernel
+    t: float  #: time of the most likely kernel
     amplitude: Tensor  #: [] or [S] standard deviation of the signal before anything is observed
     noise: Tensor  #: [] or [S] standard deviation of the noise of observations
     conductance: Tensor | None  #: [E] in the order of `edge_index`; None if it is not learned
-    log_likelihood: float  #: of the values that kernel and noise were fitted to
+    log_likelihood: float  #: of the most likely kernel, noise and conductance
+    shares: dict[tuple[str | float, str | None], float]  #: of each (kernel, normalization) in it
+
+
+class _Kernel(NamedTuple):
+    """A function of a Laplacian, up to its time."""
+
+    form: str | float  # "heat" or the exponent
+    normalization: str | None
+
+    def __call__(self, t: Tensor | float, value: Tensor) -> Tensor:
+        """Return f(lambda)."""
+        if isinstance(self.form, str):
+            return torch.exp(-t * value)
+        return (1 + t * value) ** -self.form
+
+
+class _Point(NamedTuple):
+    """A kernel with its time and ratio, and its weight in the average."""
+
+    kernel: _Kernel
+    t: float
+    r: float
+    weight: float
 
 
 def interpolate(
@@ -80,18 +112,18 @@ def interpolate(
     values: Any,
     observed: Any = None,
     *,
-    kernel: str = "heat",
+    kernel: str | float = "auto",
     conductance: Module | None = None,
     t: float | None = None,
-    normalization: str | None = "sym",
+    normalization: str | None = "auto",
     max_fitted: int = 500,
     seed: int = 0,
 ) -> Interpolation:
     r"""Interpolate a signal from a few nodes to all, with its uncertainty (kriging on a graph).
 
-    A Gaussian process whose kernel is the heat kernel of the graph. Time, noise and, with a
-    `conductance`, how well each edge conducts, maximise the likelihood of the observed values. They
-    need no nodes for validation.
+    A Gaussian process whose kernel is a function of the graph's Laplacian. How likely kernels,
+    times and noises make the observed values is their weight in the answer, so that deviations
+    hold also where values hardly tell how smooth the signal is. No nodes are needed for validation.
 
     Args:
         data: A graph with `edge_index` [2, E], both directions, optionally `edge_weight` [E], and
@@ -101,26 +133,28 @@ def interpolate(
             Tensors, arrays and lists are taken.
         observed: [M] the nodes where they were observed, each once, or a mask [N] of them beside
             their values [M] or those of all nodes [N]. None: values are [N], with NaN at the gaps.
-        kernel: "heat", :math:`e^{-t \lambda}`, or "matern", :math:`(1 + t \lambda)^{-3/2}`, whose
-            signals are rougher.
+        kernel: "heat", :math:`e^{-t \lambda}`, for very smooth signals; an exponent :math:`\nu`
+            (or "matern", 1.5) for :math:`(1 + t \lambda)^{-\nu}`, the smoother, the larger;
+            "auto", the exponents 1, 1.5, 2.5 and 3.5, averaged by their weight.
         conductance: A module `(edge_attr)` -> [E] in (0, 1], such as
-            :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place. None: weights as given.
-        t: The time to start from, > 0. None: the likelihood chooses from 31 times, in
-            both cases with 40 noises, and is climbed from its highest peaks there.
-        normalization: "sym", or None for the Laplacian D - W. The one with the larger
-            `log_likelihood` suits the signal: often None on grids and meshes, "sym" where degrees
-            differ much.
+            :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place by the most likely kernel.
+            None: weights as given.
+        t: The time to start from, > 0. None: the likelihood is climbed from its highest peaks
+            among 31 times and 39 noises.
+        normalization: "sym", or None for the Laplacian D - W, which often suits grids and meshes,
+            "sym" graphs whose degrees differ much; "auto", both, averaged by their weight.
         max_fitted: Of more observed nodes, only this number is used to fit time, noise and
             conductance: neighbours in a part of the graph if few edges leave that part, as on road
             networks and meshes, else random ones. Mean and deviation follow from all.
-        seed: Of what is drawn. On graphs of more than 4,000 nodes deviations are estimated from 256
+        seed: Of what is drawn. On graphs of more than 2,000 nodes deviations are estimated from 256
             draws of the process, within four per cent.
 
     Returns:
         A record with `mean` and `deviation` [N] or [N, S], `t`, `amplitude` and `noise` [] or [S],
-        `conductance` [E] and `log_likelihood`.
+        `conductance` [E], `log_likelihood`, and `shares`, which kernels the answer is made of.
 
-    Sources: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equation 5.8;
+    Sources: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equation 5.8
+    (and 5.3 for averages over kernels);
     Borovitskiy et al., "Matern Gaussian processes on graphs", 2021; Wilson et al., "Efficiently
     sampling functions from Gaussian process posteriors", 2020, for deviations from draws.
 
@@ -128,14 +162,21 @@ def interpolate(
         >>> path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
         >>> graph = Data(edge_index=torch.cat([path, path.flip(0)], 1), num_nodes=5)
         >>> values, observed = torch.tensor([0.0, 1.0, 4.0]), torch.tensor([0, 1, 4])
-        >>> found = interpolate(graph, values, observed, normalization=None)
+        >>> found = interpolate(graph, values, observed)
         >>> bool(1 < found.mean[2] < found.mean[3] < 4)
         True
         >>> int(found.deviation[:3].argmax())  # farther from what was observed
         2
     """
-    check_choice("kernel", kernel, ("heat", "matern"))
-    check_choice("normalization", normalization, (None, "sym"))
+    if isinstance(kernel, str):
+        check_choice("kernel", kernel, ("auto", "heat", "matern"))
+    else:
+        check_positive("kernel", kernel)
+    named: dict[str | float, tuple[str | float, ...]] = {"auto": _EXPONENTS, "matern": (1.5,)}
+    forms = named.get(kernel, (kernel,))
+    check_choice("normalization", normalization, ("auto", "sym", None))
+    laplacians = ("sym", None) if normalization == "auto" else (normalization,)
+    kernels = [_Kernel(form, each) for each in laplacians for form in forms]
     check_positive_int("max_fitted", max_fitted)
     check_nonnegative_int("seed", seed)
     if t is not None:
@@ -144,7 +185,7 @@ def interpolate(
         check_instance("conductance", conductance, Module, "a module or None")
     # Trained in float64, and given back in its own type.
     trained = None if conductance is None else copy.deepcopy(conductance).double()
-    process = _Process(data, kernel, trained, normalization)
+    process = _Process(data, kernels, trained)
     values, observed = _read_values(values, observed, process.structure.num_nodes)
     y = values.double().reshape(len(values), -1)
     varies = (y.amax(0) - y.amin(0)) > _ROUNDING * y.abs().amax(0)
@@ -159,7 +200,6 @@ def interpolate(
     varying = y[:, varies]
     generator = torch.Generator().manual_seed(seed)
     some = torch.randperm(len(y), generator=generator)[:max_fitted]
-    times = None if t is None else torch.tensor([t], dtype=torch.float64)
     part = None
     if len(some) < len(y):
         part = _part_around(process.structure, observed, int(some[0]), max_fitted)
@@ -167,17 +207,18 @@ def interpolate(
     if not bool(varies.any()):
         pass
     elif part is None:
-        log_likelihood = process.fit(varying[some], observed[some], times)
+        log_likelihood = process.fit(varying[some], observed[some], t)
     else:
-        fitted = _Process(data.subgraph(part), kernel, trained, normalization)
+        fitted = _Process(data.subgraph(part), kernels, trained)
         place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
         some = part[place] == observed
-        log_likelihood = fitted.fit(varying[some], place[some], times)
-        process.load_state_dict(fitted.state_dict())
+        log_likelihood = fitted.fit(varying[some], place[some], t)
+        process.best, process.grid = fitted.best, fitted.grid
     with torch.no_grad():
-        mean, deviation, amplitude = process.condition(y, observed, generator)
+        points = process.points(max(1, _POINTS * min(len(y), max_fitted) // len(y)))
+        mean, deviation, amplitude = process.condition(y, observed, points, generator)
         mean += shift
-        noise = amplitude * process.noise().sqrt()
+        noise = amplitude * math.sqrt(process.best.r)
         h = None if trained is None else trained(process.edge_attr).to(values.dtype)
     if conductance is not None and trained is not None:
         conductance.load_state_dict(trained.state_dict())
@@ -185,11 +226,15 @@ def interpolate(
     return Interpolation(
         mean.reshape(shape).to(values.dtype),
         deviation.reshape(shape).to(values.dtype),
-        float(process.log_t.detach().exp()),
+        process.best.t,
         amplitude.reshape(shape[1:]).to(values.dtype),
         noise.reshape(shape[1:]).to(values.dtype),
         h,
         log_likelihood,
+        {
+            (*kernel,): sum(each.weight for each in points if each.kernel == kernel)
+            for kernel in dict.fromkeys(each.kernel for each in points)
+        },
     )
 
 
@@ -259,11 +304,9 @@ def _part_around(
 
 
 class _Process(Module):
-    """A Gaussian process on a graph: kernel, time, noise and conductance."""
+    """A Gaussian process on a graph: kernels, time, noise and conductance."""
 
-    def __init__(
-        self, data: Data, kernel: str, conduct: Module | None, normalization: str | None
-    ) -> None:
+    def __init__(self, data: Data, kernels: list[_Kernel], conduct: Module | None) -> None:
         super().__init__()
         self.structure, weight = read_data(data)
         self.edge_weight = weight.double()
@@ -271,13 +314,15 @@ class _Process(Module):
             check_data(data, "edge_attr")
             self.structure.check_attr(data.edge_attr)
             self.edge_attr = data.edge_attr.detach().double()
-        self.kernel, self.normalization = kernel, normalization
+        self.kernels = kernels
+        self.best = _Point(kernels[0], 1.0, 0.1, 1.0)
+        self.grid: list[_Point] = []
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
-        self.log_noise = Parameter(torch.full((), -2.0, dtype=torch.float64))
+        self.log_noise = Parameter(torch.zeros((), dtype=torch.float64))
         self.conduct = conduct
         self.width = max(1, min(_PANEL, _PANEL_SIZE // max(self.structure.num_nodes, 1)))
         total = float(self.conducted().detach().sum()) / max(self.structure.num_nodes, 1)
-        self.mean_degree = total if normalization is None and total > 0 else 1.0
+        self.mean_degree = total if total > 0 else 1.0
 
     def conducted(self) -> Tensor:
         """Multiply weights by conductances: [E]."""
@@ -286,93 +331,159 @@ class _Process(Module):
         h: Tensor = self.conduct(self.edge_attr)
         return self.edge_weight * h
 
-    def noise(self) -> Tensor:
-        """Return r, the variance of the noise over that of the signal."""
-        return self.log_noise.exp() + _LEAST_NOISE
+    def times(self, kernel: _Kernel) -> Tensor:
+        """List times of a kernel, in which heat spreads little and far."""
+        degree = self.mean_degree if kernel.normalization is None else 1.0
+        return torch.from_numpy(_TIMES) / degree
 
-    def filter(self, t: Tensor, power: float = 1.0) -> Filter:
-        """Make a power of the kernel K of a time."""
-        if self.kernel == "heat":
-            return Heat(power * t)
-        return FromFunction(lambda value: (1 + t * value) ** (-_SMOOTHNESS * power))
-
-    def spread(self, columns: Tensor, nodes: Tensor | None, filter: Filter) -> Tensor:
-        """Filter columns [M, P] that live on some nodes, or on all (None): [..., N, P]."""
+    def spread(
+        self,
+        columns: Tensor,
+        nodes: Tensor | None,
+        kernel: _Kernel,
+        t: Tensor | float,
+        power: float = 1.0,
+    ) -> Tensor:
+        """Filter columns [M, P] that live on some nodes, or on all (None): [N, P]."""
         if nodes is not None:
             x = columns.new_zeros(self.structure.num_nodes, columns.size(1))
             columns = x.index_copy(0, nodes, columns)
-        weight, kind = self.conducted(), self.normalization
+        filter = FromFunction(lambda value: kernel(t, value) ** power)
+        weight, kind = self.conducted(), kernel.normalization
         out: Tensor = filter(columns, self.structure, weight, normalization=kind, tol=_TOL)
         return out
 
-    def covariance(self, nodes: Tensor, filter: Filter) -> Tensor:
-        """Compute K at some nodes, [..., M, M]."""
+    def covariance(self, nodes: Tensor, kernel: _Kernel, t: Tensor) -> Tensor:
+        """Compute K at some nodes, [M, M], with its gradient."""
         eye = torch.eye(len(nodes), dtype=torch.float64)
 
         def rows(panel: Tensor) -> Tensor:
-            return self.spread(panel, nodes, filter)[..., nodes, :]
+            return self.spread(panel, nodes, kernel, t)[nodes]
 
         # The backward pass computes each panel again, so that one alone takes memory.
-        panels = eye.split(max(1, self.width // (filter.num_filters or 1)), 1)
+        panels = eye.split(self.width, 1)
         found = torch.cat([checkpoint(rows, p, use_reentrant=False) for p in panels], -1)
         return (found + found.mT) / 2
 
-    def solve(self, y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Factor A; return its Cholesky factor, kappa, the means and the amplitudes squared [S]."""
-        covariance = self.covariance(nodes, self.filter(self.log_t.exp()))
-        kappa = covariance.diagonal().mean()
-        factor = torch.linalg.cholesky(
-            covariance / kappa + self.noise() * torch.eye(len(nodes), dtype=torch.float64)
-        )
-        one = torch.cholesky_solve(torch.ones_like(y[:, :1]), factor)
-        mean = (one * y).sum(0) / one.sum()
-        white = torch.linalg.solve_triangular(factor, y - mean, upper=False)
-        return factor, kappa, mean, white.square().mean(0)
+    @torch.no_grad()
+    def entries(
+        self, kernels: list[tuple[_Kernel, float]], columns: Tensor, rows: Tensor | None
+    ) -> Tensor:
+        """Compute K of several kernels of one Laplacian at rows and columns: [F, R, M].
 
-    def log_likelihood(self, y: Tensor, nodes: Tensor) -> Tensor:
-        """Return the largest likelihood of values [M, S] for any mean and amplitude."""
-        factor, _, _, variance = self.solve(y, nodes)
+        Without rows, the diagonal [F, M]. The products are shared, and multiples of few rows added.
+        """
+        size = self.structure.num_nodes
+        weight = self.structure.to_slots(self.conducted()).numpy()
+        ends = self.structure.row.numpy(), self.structure.col.numpy()
+        step = csr_array((weight, ends), shape=(size, size))
+        degree, rate = step.sum(1), 1.0
+        if kernels[0][0].normalization is None:
+            rate = max(float(degree.max(initial=0)), 1e-300)
+            step = step / rate + diags_array(1 - degree / rate)
+        else:
+            root = np.sqrt(np.where(degree > 0, degree, 1))
+            step = csr_array((weight / root[ends[0]] / root[ends[1]], ends), shape=(size, size))
+            step = step + diags_array((degree == 0) * 1.0)
+
+        def response(value: Tensor) -> Tensor:
+            return torch.stack([kernel(t, value) for kernel, t in kernels])
+
+        coefficient = cosine_coefficients(response, rate, None, _TOL).T.contiguous()
+        step, found = step.tocsr(), []
+        for panel in columns.split(min(_NARROW, self.width)):
+            place = (panel if rows is None else rows).numpy()
+            own = np.arange(len(panel)) if rows is None else slice(None)
+            before, term = None, np.zeros((size, len(panel)))
+            term[panel.numpy(), np.arange(len(panel))] = 1
+            kept = np.empty((coefficient.size(1), *term[place, own].shape))
+            for k in range(len(kept)):
+                kept[k] = term[place, own]
+                after = step @ term
+                if before is not None:
+                    after *= 2
+                    after -= before
+                before, term = term, after
+            terms = torch.from_numpy(kept)
+            found.append((coefficient @ terms.flatten(1)).unflatten(1, terms.shape[1:]))
+        return torch.cat(found, -1)
+
+    def log_likelihood(self, y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the likelihood of values [M, S], as `_log_likelihoods` does."""
+        covariance = self.covariance(nodes, self.best.kernel, self.log_t.exp())
+        factor, _, _, squares, one = _solve(covariance, y, self.log_noise.exp())
         log_det = 2 * factor.diagonal().log().sum()
-        return _log_likelihood(log_det, variance, len(y))
+        return _log_likelihoods(log_det, one.sum(), squares, len(y))
 
     @torch.no_grad()
-    def starts(self, y: Tensor, nodes: Tensor, times: Tensor) -> list[tuple[float, float]]:
-        """List the best peaks, log t and log r, of the likelihood on a grid [T, R].
+    def likelihoods(self, y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute likelihoods on the grid [C, T, R]; one eigendecomposition serves all ratios."""
+        found = []
+        ratios = _LOG_NOISES.exp()
+        for _, kernels in itertools.groupby(self.kernels, lambda each: each.normalization):
+            pairs = [(kernel, float(t)) for kernel in kernels for t in self.times(kernel)]
+            for covariance in self.entries(pairs, nodes, nodes):
+                value, mode = torch.linalg.eigh(covariance / covariance.diagonal().mean())
+                # [M, R] the eigenvalues of A; [M, 1] ones, [M, S] the signals in its eigenvectors
+                both = value.clamp(min=0)[:, None] + ratios
+                one, own = mode.sum(0)[:, None], mode.T @ (y - y.mean(0))
+                ones = (one.square() / both).sum(0)
+                mean = ((one / both).T @ own) / ones[:, None]
+                squares = (1 / both).T @ own.square() - mean.square() * ones[:, None]
+                log_det = both.log().sum(0)
+                found.append(torch.stack(_log_likelihoods(log_det, ones, squares.T, len(y))))
+        table = torch.stack(found, 1).reshape(2, len(self.kernels), len(_TIMES), len(ratios))
+        return table[0], table[1]
 
-        One eigendecomposition of K serves the noises of a time; products serve all times.
-        """
-        filters = FilterBank(*map(self.filter, times))
-        table = []
-        for covariance in self.covariance(nodes, filters):
-            value, mode = torch.linalg.eigh(covariance / covariance.diagonal().mean())
-            # [M, R] the eigenvalues of A; [M, 1] ones and [M, S] the signals in its eigenvectors
-            both = value.clamp(min=0)[:, None] + _LOG_NOISES.exp() + _LEAST_NOISE
-            one, own = mode.sum(0)[:, None], mode.T @ (y - y.mean(0))
-            mean = ((one / both).T @ own) / (one.square() / both).sum(0)[:, None]
-            squares = (1 / both).T @ own.square()
-            variance = squares - mean.square() * (one.square() / both).sum(0)[:, None]
-            table.append(_log_likelihood(both.log().sum(0), variance.T / len(y), len(y)))
-        found = torch.stack(table)
+    def starts(self, found: Tensor, t: float | None) -> list[_Point]:
+        """List the best peaks of the likelihood on its grid [C, T, R], of its best kernel."""
+        kernel, found = max(zip(self.kernels, found, strict=True), key=lambda each: each[1].max())
+        times = self.times(kernel)
+        if t is not None:
+            nearest = int((times.log() - math.log(t)).abs().argmin())
+            times, found = torch.tensor([t], dtype=torch.float64), found[nearest : nearest + 1]
         peaks = found == max_pool2d(found[None], 3, stride=1, padding=1)[0]
         peaks &= found > found.max() - _LOWER
         place = peaks.nonzero()[found[peaks].argsort(descending=True)][:_PEAKS].tolist()
         usual = torch.searchsorted(_LOG_NOISES, torch.tensor(_USUAL).double()).tolist()
         if self.conduct is not None:  # with other conductances another place may be the best
             place += [[int(found[:, j].argmax()), j] for j in usual]
-        return [(math.log(times[i]), float(_LOG_NOISES[j])) for i, j in place]
+        return [_Point(kernel, float(times[i]), math.exp(_LOG_NOISES[j]), 1.0) for i, j in place]
 
-    def fit(self, y: Tensor, nodes: Tensor, times: Tensor | None) -> float:
-        """Maximise the likelihood from the best of some times and noises, and return it."""
-        if times is None:
-            times = torch.from_numpy(_TIMES) / self.mean_degree
+    def fit(self, y: Tensor, nodes: Tensor, t: float | None) -> float:
+        """Find the most likely point and the weights of a grid; return the largest likelihood."""
         theta = parameters_to_vector(self.parameters()).detach()[2:]
+        largest, integral = self.likelihoods(y, nodes)
         found = []
-        for start in self.starts(y, nodes, times):
-            first = torch.cat([torch.tensor(start, dtype=torch.float64), theta])
-            found.append(self._climb(y, nodes, first))
-        best = min(found, key=lambda each: float(each.fun))
+        for start in self.starts(largest, t):
+            self.best = start
+            first = torch.tensor([self.best.t, self.best.r], dtype=torch.float64).log()
+            found.append((self._climb(y, nodes, torch.cat([first, theta])), start))
+        best, self.best = min(found, key=lambda each: float(each[0].fun))
         vector_to_parameters(torch.from_numpy(best.x), self.parameters())
-        return float(self.log_likelihood(y, nodes).detach())
+        if self.conduct is not None:
+            integral = self.likelihoods(y, nodes)[1]
+        with torch.no_grad():
+            log_likelihood, here = self.log_likelihood(y, nodes)
+        highest = torch.maximum(integral.max(), here)
+        weight = (integral - highest).exp()
+        t, r = self.log_t.exp().item(), self.log_noise.exp().item()
+        self.best = _Point(self.best.kernel, t, r, float((here - highest).exp()))
+        self.grid = [
+            _Point(each, float(t), math.exp(_LOG_NOISES[j]), float(weight[c, i, j]))
+            for c, each in enumerate(self.kernels)
+            for i, t in enumerate(self.times(each))
+            for j in range(len(_LOG_NOISES))
+        ]
+        return float(log_likelihood)
+
+    def points(self, count: int) -> list[_Point]:
+        """List points at even quantiles of the weights, which they share; of one, the best."""
+        points = [self.best, *self.grid]
+        total = np.cumsum([each.weight for each in points])
+        place = total.searchsorted((np.arange(count) + 0.5) / count * total[-1])
+        found = np.bincount(place if count > 1 else [0])
+        return [points[i]._replace(weight=float(found[i] / count)) for i in found.nonzero()[0]]
 
     def _climb(self, y: Tensor, nodes: Tensor, first: Tensor) -> Any:
         """Maximise the likelihood times the prior by L-BFGS, from the parameters `first`."""
@@ -382,11 +493,11 @@ class _Process(Module):
             vector_to_parameters(torch.from_numpy(vector), self.parameters())
             now = parameters_to_vector(self.parameters())
             moved = (now - first)[2:] / _PRIOR  # of the conductance
-            value = (moved.square().sum() / 2 - self.log_likelihood(y, nodes)) / y.numel()
+            value = (moved.square().sum() / 2 - self.log_likelihood(y, nodes)[0]) / y.numel()
             grads = torch.autograd.grad(value, list(self.parameters()))
             return float(value.detach()), parameters_to_vector(grads).numpy()
 
-        longest = math.log(1e3 / self.mean_degree)
+        longest = float(self.times(self.best.kernel)[-1].log())
         bounds = [(longest - 16, longest), (math.log(_LEAST_NOISE), math.log(1e3))]
         bounds += [(-math.inf, math.inf)] * (len(first) - 2)
         return minimize(
@@ -399,54 +510,85 @@ class _Process(Module):
         )
 
     def condition(
-        self, y: Tensor, nodes: Tensor, generator: torch.Generator
+        self, y: Tensor, nodes: Tensor, points: list[_Point], generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Given observations, compute means and deviations [N, S], and the amplitudes [S]."""
-        factor, kappa, mean, variance = self.solve(y, nodes)
-        kernel = self.filter(self.log_t.exp())
-        weights = torch.cholesky_solve(y - mean, factor) / kappa
-        if self.structure.num_nodes <= _LARGEST_DENSE:
-            left = self._exact_variance(factor, kappa, nodes)
-        else:
-            left = self._sampled_variance(factor, kappa, nodes, generator)
-        amplitude = variance.sqrt()
-        deviation = left.clamp(min=0).sqrt()[:, None] * amplitude
-        return mean + self.spread(weights, nodes, kernel), deviation, amplitude
-
-    def _exact_variance(self, factor: Tensor, kappa: Tensor, nodes: Tensor) -> Tensor:
-        """Return the diagonal of K / kappa, less what observations explain: [N]."""
-        kernel = self.filter(self.log_t.exp())
-        panels = torch.arange(self.structure.num_nodes).split(self.width)
-        columns = [self.spread(torch.eye(len(p), dtype=torch.float64), p, kernel) for p in panels]
-        prior = torch.cat([c[p].diagonal() for c, p in zip(columns, panels, strict=True)])
-        eye = torch.eye(len(nodes), dtype=torch.float64)
-        white = torch.linalg.solve_triangular(factor.T, eye, upper=True).split(self.width, 1)
-        explained = [self.spread(p, nodes, kernel).square().sum(1) for p in white]
-        return prior / kappa - torch.stack(explained).sum(0) / kappa**2
+        """Given observations, compute means and deviations [N, S], and the best amplitudes [S]."""
+        every = torch.arange(self.structure.num_nodes)
+        is_small, size = len(every) <= _LARGEST_DENSE, len(y)
+        columns: dict[tuple[_Kernel, float], Tensor] = {}  # of K, at nodes
+        priors = columns.copy()  # its diagonal
+        kernels = dict.fromkeys((each.kernel, each.t) for each in (self.best, *points))
+        for kind in dict.fromkeys(kernel.normalization for kernel, _ in kernels):
+            some = [each for each in kernels if each[0].normalization == kind]
+            rows = every if is_small else nodes
+            columns |= zip(some, self.entries(some, nodes, rows), strict=True)
+            if is_small:
+                priors |= zip(some, self.entries(some, every, None), strict=True)
+        first = second = torch.zeros((), dtype=torch.float64)
+        for point in points:
+            kernel, t, r, weight = point
+            near = columns[kernel, t]
+            factor, kappa, mean, squares, one = _solve(near[nodes] if is_small else near, y, r)
+            alpha = torch.cat([torch.cholesky_solve(y - mean, factor), one], 1) / kappa
+            if is_small:
+                white = torch.linalg.solve_triangular(factor, near.T / kappa, upper=False)
+                left, out = priors[kernel, t] / kappa - white.square().sum(0), near @ alpha
+            else:
+                left = self._sampled_variance(factor, kappa, nodes, point, generator)
+                out = self.spread(alpha, nodes, kernel, t)
+            found = mean + out[:, :-1]
+            # What is not explained, of the signal and of a mean that is known by the values only.
+            left = left.clamp(min=0)[:, None] + (1 - out[:, -1:]).square() / one.sum()
+            first = first + weight * found
+            second = second + weight * (found.square() + left * squares / (size - 1))
+        near = columns[self.best.kernel, self.best.t]
+        squares = _solve(near[nodes] if is_small else near, y, self.best.r)[3]
+        deviation = (second - first.square()).clamp(min=0).sqrt()
+        return first, deviation, (squares / (size - 1)).sqrt()
 
     def _sampled_variance(
         self,
         factor: Tensor,
         kappa: Tensor,
         nodes: Tensor,
+        point: _Point,
         generator: torch.Generator,
     ) -> Tensor:
-        """Estimate the same by draws of the process, less what is interpolated from them."""
-        t = self.log_t.exp()
-        kernel, root = self.filter(t), self.filter(t, 0.5)
+        """Estimate what is left by draws of the process, less what is interpolated from them."""
         total = torch.zeros(self.structure.num_nodes, dtype=torch.float64)
-        for panel in torch.arange(_SAMPLES).split(self.width):
+        samples = round(_SAMPLES * point.weight)
+        for panel in torch.arange(samples).split(self.width):
             count = len(panel)
             white = torch.randn(len(total), count, dtype=torch.float64, generator=generator)
-            drawn = self.spread(white, None, root) / kappa.sqrt()
+            drawn = self.spread(white, None, point.kernel, point.t, 0.5) / kappa.sqrt()
             noise = torch.randn(len(nodes), count, dtype=torch.float64, generator=generator)
-            seen = drawn[nodes] + self.noise().sqrt() * noise
-            explained = self.spread(torch.cholesky_solve(seen, factor), nodes, kernel) / kappa
+            solved = torch.cholesky_solve(drawn[nodes] + math.sqrt(point.r) * noise, factor)
+            explained = self.spread(solved, nodes, point.kernel, point.t) / kappa
             total += (drawn - explained).square().sum(1)
-        return total / _SAMPLES
+        return total / samples
 
 
-def _log_likelihood(log_det: Tensor, variance: Tensor, count: int) -> Tensor:
-    """Return the likelihood of S signals at M nodes, by log det A and the variances [S, ...]."""
-    rest = count * (math.log(2 * math.pi) + 1 + variance.clamp(min=1e-300).log())
-    return -0.5 * (log_det + rest).sum(0)
+def _solve(
+    covariance: Tensor, y: Tensor, r: Tensor | float
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return the factor of A, kappa, the means and sums of squares [S], and A^-1 1 [M, 1]."""
+    kappa = covariance.diagonal().mean()
+    eye = torch.eye(len(y), dtype=torch.float64)
+    factor = torch.linalg.cholesky(covariance / kappa + r * eye)
+    one = torch.cholesky_solve(torch.ones_like(y[:, :1]), factor)
+    mean = (one * y).sum(0) / one.sum()
+    white = torch.linalg.solve_triangular(factor, y - mean, upper=False)
+    return factor, kappa, mean, white.square().sum(0), one
+
+
+def _log_likelihoods(
+    log_det: Tensor, ones: Tensor, squares: Tensor, count: int
+) -> tuple[Tensor, Tensor]:
+    """Compute the likelihood of S signals at M nodes, the largest, and integrated over mu and a.
+
+    By log det A, the sum of its inverse and the sums of squares [S, ...]; the integral is up to a
+    constant.
+    """
+    log_variance = (squares / count).clamp(min=1e-300).log()
+    largest = -0.5 * (log_det + count * (math.log(2 * math.pi) + 1 + log_variance)).sum(0)
+    return largest, largest + 0.5 * (log_variance - ones.log()).sum(0)

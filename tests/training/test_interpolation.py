@@ -1,5 +1,6 @@
 """Interpolation by a Gaussian process: scikit-learn's numbers, dense formulas, laws, bad input."""
 
+import itertools
 import math
 
 import numpy as np
@@ -18,6 +19,7 @@ KERNELS = {
     "heat": lambda t: lambda value: np.exp(-t * value),
     "matern": lambda t: lambda value: (1 + t * value) ** -1.5,
 }
+HEAT = {"kernel": "heat", "normalization": "sym"}
 
 
 def grid(side, seed=0):
@@ -83,7 +85,8 @@ class Given(Kernel):
 
 @pytest.mark.parametrize("normalization", [None, "sym"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_numbers_are_those_of_scikit_learn(kernel, normalization):
+def test_the_numbers_are_those_of_scikit_learn(kernel, normalization, monkeypatch):
+    monkeypatch.setattr("jsem_pyg.training.interpolation._POINTS", 1)  # the most likely alone
     data = grid(6)
     _, y = draw(data, KERNELS[kernel](4.0), 1, 0.2)
     observed = torch.randperm(36, generator=torch.Generator().manual_seed(0))[:20]
@@ -98,8 +101,12 @@ def test_the_numbers_are_those_of_scikit_learn(kernel, normalization):
     peer.fit(own[:, None], y[observed, 0].numpy() - mean)
     expected, deviation = peer.predict(np.arange(36)[:, None], return_std=True)
     assert_close(found.mean.numpy(), expected + mean, rtol=1e-5, atol=1e-5)
+    unexplained = 1 - matrix[:, own] @ ones  # of the mean, which is not known
+    deviation = np.sqrt(deviation**2 + unexplained**2 / ones.sum())
     assert_close(found.deviation.numpy(), deviation, rtol=1e-4, atol=1e-5)
-    assert found.log_likelihood == pytest.approx(peer.log_marginal_likelihood_value_, rel=1e-5)
+    # The amplitude divides by the degrees of freedom, 19, the likelihood is largest by 20.
+    expected = peer.log_marginal_likelihood_value_ + 10 * math.log(20 / 19) - 0.5
+    assert found.log_likelihood == pytest.approx(expected, rel=1e-5)
 
 
 def test_no_other_parameters_are_more_likely():
@@ -107,7 +114,7 @@ def test_no_other_parameters_are_more_likely():
     data = grid(6)
     _, y = draw(data, KERNELS["heat"](3.0), 5, 0.3)
     observed = torch.arange(0, 36, 2)
-    found = interpolate(data, y[observed], observed)
+    found = interpolate(data, y[observed], observed, **HEAT)
 
     def likelihood(t, ratio):
         matrix = dense_kernel(data, KERNELS["heat"](t), "sym")[::2, ::2]
@@ -139,7 +146,7 @@ def test_trends_are_explained_as_signals():
     data = Data(edge_index=torch.cat([path, path.flip(0)], 1), num_nodes=30)
     for expected in (-17.70, -6.95, -17.48, -19.16):
         observed = torch.from_numpy(np.sort(rng.permutation(30)[:12]))
-        found = interpolate(data, observed.double(), observed)
+        found = interpolate(data, observed.double(), observed, **HEAT)
         assert found.log_likelihood == pytest.approx(expected, abs=0.01)
 
 
@@ -163,7 +170,7 @@ def test_gaps_are_told_by_a_mask_by_numbers_of_nodes_or_by_nan():
     _, y = draw(data, KERNELS["heat"](4.0), 2, 0.2)
     seen = torch.rand(36, generator=torch.Generator().manual_seed(0)) < 0.5
     nodes, gaps = seen.nonzero()[:, 0], y.masked_fill(~seen[:, None], math.nan)
-    expected = interpolate(data, y[nodes], nodes)
+    expected = interpolate(data, y[nodes], nodes, **HEAT)
     for given in (
         (y[seen], seen),
         (y, seen.numpy()),
@@ -172,7 +179,7 @@ def test_gaps_are_told_by_a_mask_by_numbers_of_nodes_or_by_nan():
         (gaps.numpy(), None),
         (y[nodes].tolist(), nodes.int().tolist()),
     ):
-        found = interpolate(data, *given)
+        found = interpolate(data, *given, **HEAT)
         assert_close(found.mean, expected.mean, rtol=0, atol=0)
         assert_close(found.deviation, expected.deviation, rtol=0, atol=0)
 
@@ -219,11 +226,69 @@ def test_deviations_cover_what_is_hidden():
     data = grid(8)
     signal, y = draw(data, KERNELS["heat"](4.0), 40, 0.2)
     observed = torch.arange(0, 64, 2)
-    found = interpolate(data, y[observed], observed)
+    found = interpolate(data, y[observed], observed, **HEAT)
     score = ((found.mean - signal) / found.deviation)[1::2]
     assert 0.92 < float((score.abs() < 1.96).double().mean()) < 0.98
     assert float(found.noise.mean()) == pytest.approx(0.2, rel=0.3)
     assert found.t == pytest.approx(4.0, rel=0.3)
+
+
+def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
+    """The weights are those of a dense grid, and so are means and variances."""
+    data, module = grid(5), "jsem_pyg.training.interpolation."
+    times, ratios = np.geomspace(0.03, 1e3, 7), torch.linspace(-13, 6, 9).double()
+    changed = {"_POINTS": 20_000, "_TIMES": times, "_LOG_NOISES": ratios}
+    for name, value in changed.items():
+        monkeypatch.setattr(module + name, value)
+    _, y = draw(data, KERNELS["matern"](4.0), 1, 0.3)
+    observed, own = torch.arange(0, 25, 2), np.arange(0, 25, 2)
+    found = interpolate(data, y[observed, 0], observed)
+    weights, moments, kinds = [], [], []
+    for normalization in ("sym", None):
+        degree = data.edge_weight.sum().item() / 25 if normalization is None else 1.0
+        for nu, t in itertools.product((1.0, 1.5, 2.5, 3.5), times / degree):
+            kernel = dense_kernel(data, lambda at: (1 + t * at) ** -nu, normalization)  # noqa: B023
+            kernel = kernel / kernel[own, own].mean()
+            for r in ratios.exp().numpy():
+                inverse = np.linalg.inv(kernel[own][:, own] + r * np.eye(13))
+                mean = (inverse @ y[observed, 0].numpy()).sum() / inverse.sum()
+                rest = y[observed, 0].numpy() - mean
+                square = rest @ inverse @ rest
+                log_det = np.linalg.slogdet(inverse)[1] - np.log(inverse.sum())
+                weights.append(0.5 * (log_det - 12 * np.log(square)))
+                column = kernel[:, own] @ inverse
+                left = kernel.diagonal() - (column * kernel[:, own]).sum(1)
+                left = left + (1 - column.sum(1)) ** 2 / inverse.sum()
+                moments.append([mean + column @ rest, left * square / 12])
+                kinds.append((nu, normalization))
+    weight = np.exp(np.array(weights) - np.max(weights))
+    weight /= weight.sum()
+    mean, left = np.array(moments).transpose(1, 2, 0)
+    variance = left @ weight + mean**2 @ weight - (mean @ weight) ** 2
+    assert_close(found.mean.numpy(), mean @ weight, rtol=0, atol=0.02)
+    assert_close(found.deviation.numpy(), variance**0.5, rtol=0.02, atol=0)
+    for kind, share in found.shares.items():
+        assert share == pytest.approx(weight[[each == kind for each in kinds]].sum(), abs=0.01)
+
+
+def test_intervals_hold_the_signal():
+    """Fields whose smoothness nobody tells: a given kernel that is too smooth promises too much."""
+    rng, inside, heat = np.random.default_rng(0), [], []
+    place = np.stack(np.divmod(np.arange(144), 12), 1) / 12
+    far = np.linalg.norm(place[:, None] - place, axis=2) / 0.3
+    for kernel in (np.exp(-far), (1 + 3**0.5 * far) * np.exp(-(3**0.5) * far)):
+        root = np.linalg.cholesky(kernel + 1e-8 * np.eye(144))
+        for _ in range(4):
+            signal = torch.from_numpy(root @ rng.normal(size=144))
+            observed = torch.from_numpy(np.sort(rng.permutation(144)[:50]))
+            y = signal[observed] + 0.2 * torch.from_numpy(rng.normal(size=50))
+            hidden = torch.ones(144, dtype=torch.bool).index_fill(0, observed, False)
+            for options, rows in (({}, inside), (HEAT, heat)):
+                found = interpolate(grid(12), y, observed, **options)
+                error = (found.mean - signal)[hidden].abs()
+                rows.append(float((error < 1.96 * found.deviation[hidden]).double().mean()))
+    assert 0.91 < np.mean(inside) < 0.98
+    assert np.mean(heat) < np.mean(inside)
 
 
 def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
@@ -255,8 +320,8 @@ def test_a_part_of_a_long_graph_is_fitted():
     data.edge_attr = torch.zeros(data.num_edges, 1)
     signal, y = draw(data, KERNELS["heat"](20.0), 40, 0.1)
     observed = torch.randperm(200, generator=torch.Generator().manual_seed(2))[:90]
-    whole = interpolate(data, y[observed], observed)
-    part = interpolate(data, y[observed], observed, max_fitted=45)
+    whole = interpolate(data, y[observed], observed, **HEAT)
+    part = interpolate(data, y[observed], observed, **HEAT, max_fitted=45)
     assert part.t == pytest.approx(whole.t, rel=0.15)
     assert float(part.noise.mean()) == pytest.approx(0.1, rel=0.15)
     assert_close(part.mean, whole.mean, rtol=0, atol=0.1)
@@ -276,6 +341,7 @@ def test_a_part_of_a_long_graph_is_fitted():
         ({"observed": torch.tensor([0.0, 1.0, 2.0])}, "observed"),
         ({"observed": torch.tensor([True, True, True])}, "observed"),
         ({"kernel": "cosine"}, "kernel"),
+        ({"kernel": -1.5}, "kernel"),
         ({"normalization": "rw"}, "normalization"),
         ({"t": -1.0}, "t"),
         ({"conductance": "sigmoid"}, "conductance"),
