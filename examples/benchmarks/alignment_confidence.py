@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import torch
 from helpers import cells
-from helpers.alignment_cases import Case, Noise, _cut, _matrix, make_case
+from helpers.alignment_cases import Case, Noise, cut, make_case, matrix_of
 from helpers.alignment_ways import cost_of
 from reporting import markdown, parser_of
 from scipy.spatial import Delaunay
@@ -100,9 +100,9 @@ def graph_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
         source, name = graph(kind, size, seed), rng.permutation(size)
         for level in (*LEVELS, None):
             other = graph(kind, size, seed + 1000) if level is None else source
-            target = name[other if level is None else _cut(source, level / 100, rng)]
+            target = name[other if level is None else cut(source, level / 100, rng)]
             truth = np.full(size, -1) if level is None else name
-            case = Case(_matrix(source, size), _matrix(target, size), truth)
+            case = Case(matrix_of(source, size), matrix_of(target, size), truth)
             yield matched(f"{kind}", case)
 
 
@@ -121,9 +121,9 @@ def known_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
         size = int(rng.integers(*nodes))
         whole, name = graph(kind, size, seed), rng.permutation(size)
         for level in (*KNOWN_LEVELS, None):
-            source = _cut(whole, rng.choice([0, 0.1, 0.3]), rng)
+            source = cut(whole, rng.choice([0, 0.1, 0.3]), rng)
             other = graph(kind, size, seed + 1000) if level is None else whole
-            target = name[other if level is None else _cut(whole, level / 100, rng)]
+            target = name[other if level is None else cut(whole, level / 100, rng)]
             truth = np.full(size, -1) if level is None else name
             count = max(2, int(size * rng.choice([0.02, 0.05, 0.1, 0.3])))
             pairs = np.stack([rng.permutation(size)[:count]] * 2)
@@ -138,7 +138,7 @@ def known_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
             given = rng.integers(3)
             yield known_matched(
                 kind,
-                Case(_matrix(source, size), _matrix(target, size), truth),
+                Case(matrix_of(source, size), matrix_of(target, size), truth),
                 pairs if given != 1 else None,
                 (x, y) if given else None,
             )

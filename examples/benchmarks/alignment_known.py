@@ -23,13 +23,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 import torch
+from helpers.alignment_cases import matrix_of
 from reporting import PeakMemory, Rows, machine, parser_of, write_table
 from scipy.io import loadmat
 from scipy.optimize import quadratic_assignment
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 from torch_geometric.data import Data
 
 from jsem_pyg.transport import match_graphs
@@ -64,14 +66,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def matrix(edges: np.ndarray, size: int) -> csr_array:
-    """Ones at both directions of edges [2, E], none at loops."""
-    entries = coo_array((np.ones(edges.shape[1]), tuple(edges)), (size, size)).tocsr()
-    both = ((entries + entries.T) > 0).astype(float).tolil()
-    both.setdiag(0)
-    return both.tocsr()
-
-
 def real_pairs(folder: Path) -> dict[str, Callable[[], Pair]]:
     """Networks of the same people or authors, by name."""
     found: dict[str, Callable[[], Pair]] = {}
@@ -89,7 +83,7 @@ def anchored(folder: Path, name: str, first: str, second: str) -> Pair:
     sides, features = [], []
     for each in (first, second):
         edges, size = table[f"{stem}_{each}_ij"], int(table[f"{stem}_{each}_shape"][0])
-        sides.append(matrix(edges.astype(np.int64), size))
+        sides.append(matrix_of(edges.astype(np.int64).T, size))
         features.append(table.get(f"{stem}_{each}_node_feat"))
     known = np.stack(np.nonzero(table[f"{name}_H"])[::-1])
     truth = join(known, table[f"{name}_gnd"].astype(np.int64).T - 1)
@@ -104,7 +98,7 @@ def of_matlab(file: Path) -> Pair:
     sides = [csr_array(table[name]) for name in names if "feat" not in name]
     features = tuple(table[name] * 1.0 for name in names if "feat" in name) or None
     known = np.stack(csr_array(table["H"]).nonzero()[::-1])
-    graphs = (matrix(np.stack(each.nonzero()), each.shape[0]) for each in sides)
+    graphs = (matrix_of(np.stack(each.nonzero(), 1), each.shape[0]) for each in sides)
     return Pair(*graphs, join(known, table["gnd"].astype(np.int64).T - 1), features, known)
 
 
@@ -120,7 +114,7 @@ def graph_pair(file: Path, removed: int, draw: int) -> Pair:
     name = random.permutation(size)
     kept = edges[:, random.random(edges.shape[1]) >= removed / 100]
     truth = np.stack([np.arange(size), name])
-    return Pair(matrix(edges, size), matrix(name[kept], size), truth, None)
+    return Pair(matrix_of(edges.T, size), matrix_of(name[kept].T, size), truth, None)
 
 
 def cases(args: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Callable[[], Pair]]]:

@@ -43,6 +43,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from data_sets import StudySet, hide_labels, load
+from drop_in import drop
 from learned import Open
 from reporting import machine, parser_of
 from runner import append, read
@@ -162,16 +163,9 @@ class Network(torch.nn.Module):
         self.last = conv(HIDDEN, num_classes, **options)
 
     def forward(self, *edges: Tensor, **features: Tensor) -> Tensor:
-        h = self.first(self._words(), *edges, **features).relu()
+        p = 0.0 if self.x.layout == torch.strided else 0.5  # of words only
+        h = self.first(drop(self.x, p, self.training), *edges, **features).relu()
         return self.last(F.dropout(h, 0.5, self.training), *edges, **features)
-
-    def _words(self) -> Tensor:
-        x = self.x
-        if x.layout == torch.strided:
-            return x
-        values = F.dropout(x.values(), 0.5, self.training)
-        parts = x.crow_indices(), x.col_indices(), values, x.shape
-        return torch.sparse_csr_tensor(*parts, check_invariants=False)
 
 
 def train(model: Network, known: Tensor, edges: Tensor, **features: Tensor) -> None:

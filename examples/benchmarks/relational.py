@@ -23,15 +23,18 @@ import argparse
 import functools
 import itertools
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from helpers import relations
 from reporting import PeakMemory, Rows, isolated, machine, parser_of, timed, write_table
 from scipy.sparse import csr_array, hstack
 from sklearn.decomposition import TruncatedSVD
@@ -77,15 +80,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 def read(path: Path, labels: int) -> HeteroData:
     """Read a file: features, labels and split of the target, and edges in both directions."""
-    data = HeteroData()
+    data, target, y, splits = relations.read(str(path))
     with np.load(path, allow_pickle=False) as file:
-        types, target = [str(each) for each in file["node_types"]], str(file["target"])
-        for name, count in zip(types, file["num_nodes"], strict=True):
-            data[name].num_nodes = int(count)
-        for key in file.files:
-            if key.startswith("edge_"):
-                source, end = key.removeprefix("edge_").split("_")
-                data[source, "to", end].edge_index = torch.from_numpy(file[key]).long()
         if "x_data" in file:
             parts = file["x_data"], file["x_indices"], file["x_indptr"]
             x = csr_array(parts, shape=tuple(file["x_shape"]))
@@ -99,9 +95,9 @@ def read(path: Path, labels: int) -> HeteroData:
             x = normalize(x.multiply(1 / np.sqrt(x.sum(0).clip(1))).tocsr())
             x = TruncatedSVD(WIDTH, random_state=0).fit_transform(x)
         data[target].x = torch.from_numpy(x / x.std()).float()
-        data[target].y = torch.from_numpy(file["labels"]).long()
-        for part in ("train", "val", "test"):
-            data[target][part] = torch.from_numpy(file[f"{part}_{labels}"]).long()
+    data[target].y = y
+    for part, nodes in zip(("train", "val", "test"), splits[str(labels)], strict=True):
+        data[target][part] = nodes
     data.target = target
     fill_in(data)
     return ToUndirected(merge=False)(data)

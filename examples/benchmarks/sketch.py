@@ -16,17 +16,19 @@ node types (`dblp`) count as one graph; the authors have labels. CPU seconds are
     python examples/benchmarks/sketch.py --quick              # a small random graph
 """
 
-import argparse
+import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
 import torch
-from reporting import PeakMemory, machine, write_table
+from helpers.relations import read
+from reporting import PeakMemory, machine, parser_of, spread, write_table
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -77,16 +79,15 @@ def load(name: str, folder: Path) -> Graph:
 
 def _read_types(path: Path) -> tuple[Tensor, int, np.ndarray, int]:
     """All node types in one numbering: the edges, N, labels, and the first labelled node."""
-    with np.load(path) as file:
-        ends = np.cumsum(file["num_nodes"])
-        first = dict(zip(file["node_types"].tolist(), [0, *ends[:-1].tolist()], strict=True))
-        edges = [
-            file[key].astype(np.int64) + [[first[kind]] for kind in key.split("_")[1:]]
-            for key in file.files
-            if key.startswith("edge_")
-        ]
-        labels, start = file["labels"], first[str(file["target"])]
-    return torch.from_numpy(np.concatenate(edges, axis=1)), int(ends[-1]), labels, start
+    data, target, labels, _ = read(str(path))
+    first, size = {}, 0
+    for kind in data.node_types:
+        first[kind], size = size, size + data[kind].num_nodes
+    edges = [
+        data[kind].edge_index + torch.tensor([[first[kind[0]]], [first[kind[2]]]])
+        for kind in data.edge_types
+    ]
+    return torch.cat(edges, dim=1), size, labels.numpy(), first[target]
 
 
 def planted(size: int = 300) -> Graph:
@@ -244,9 +245,7 @@ def large(size: int, degree: int) -> Tensor:
 
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
     """Judge every method that is installed on every graph."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, default=Path("data"), help="a folder")
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
@@ -254,7 +253,6 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     parser.add_argument("--million", action="store_true", help="time a large graph instead")
     parser.add_argument("--nodes", type=int, default=1_000_000, help="of the large graph")
     parser.add_argument("--quick", action="store_true", help="a small random graph")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"), help="a folder")
     given = parser.parse_args(arguments)
     names = [name for name in given.methods if find_spec(METHODS[name][1])]
     small = planted()
@@ -276,10 +274,7 @@ def _compare(names: list[str], graphs: dict[str, Graph], seeds: int) -> pd.DataF
     for title, graph in graphs.items():
         for name in names:
             runs = pd.DataFrame([judge(name, graph, seed) for seed in range(seeds)])
-            scores = {
-                column: f"{runs[column].mean():.1f} ± {runs[column].std(ddof=0):.1f}"
-                for column in runs.columns[:3]
-            }
+            scores = {column: spread(runs[column], 1) for column in runs.columns[:3]}
             rows.append(
                 {"graph": title, "method": name} | scores | runs.iloc[:, 3:].mean().to_dict()
             )

@@ -63,13 +63,13 @@ def make_case(path: Path, noise: Noise, seed: int) -> Case:
     else:
         edges, size = _read_graph(path)
         share = float(noise.level) / 100
-        first = _cut(edges, share, draw) if noise.kind == "two-way" else edges
-        second, sizes = _cut(edges, share, draw), [size, size]
+        first = cut(edges, share, draw) if noise.kind == "two-way" else edges
+        second, sizes = cut(edges, share, draw), [size, size]
         pairs = np.arange(size)[:, None].repeat(2, 1)
     name = draw.permutation(sizes[1])
     truth = np.full(sizes[0], -1)
     truth[pairs[:, 0]] = name[pairs[:, 1]]
-    return Case(_matrix(first, sizes[0]), _matrix(name[second], sizes[1]), truth)
+    return Case(matrix_of(first, sizes[0]), matrix_of(name[second], sizes[1]), truth)
 
 
 def scores(case: Case, partner: np.ndarray, fit: np.ndarray | None) -> dict[str, float]:
@@ -145,11 +145,11 @@ def _alike(classes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nda
     return (classes[:, first] == classes[:, second]).any(0)
 
 
-def _cut(edges: np.ndarray, share: float, draw: np.random.Generator) -> np.ndarray:
+def cut(edges: np.ndarray, share: float, draw: np.random.Generator) -> np.ndarray:
     return edges[draw.permutation(len(edges))[round(share * len(edges)) :]]
 
 
-def _matrix(edges: np.ndarray, size: int) -> csr_array:
+def matrix_of(edges: np.ndarray, size: int) -> csr_array:
     edges = edges[edges[:, 0] != edges[:, 1]]
     row, column = np.concatenate([edges, edges[:, ::-1]]).T
     matrix = coo_array((np.ones(len(row)), (row, column)), (size, size)).tocsr()

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from endpoint_conductance import EndpointConductance
 from filters import centred
-from learned import Open
+from learned import isotropic_self_training
 from torch import Tensor
 from torch.nn import Linear, Module
 from torch_geometric import seed_everything
@@ -32,8 +32,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import fit, propagate_labels, select_time
+from jsem_pyg.training import propagate_labels, select_time
 from jsem_pyg.transforms import FormanCurvature
 
 RATE, ENDS_RATE = 0.05, 0.005
@@ -86,10 +85,7 @@ def then_self_training(data: Data, known: Tensor, num_classes: int, seed: int) -
     graph = with_curvature_and_cosine(data)
     learned = propagate_labels(graph, known, t=time_of(data, seed), seed=seed)
     data.edge_weight = data.edge_weight * learned.conductance
-    model = DiffusionClassifier(data.x.size(1), num_classes, conductance=Open())
-    fit(model, data, labels=known, seed=seed)
-    with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+    return isotropic_self_training(data, num_classes, seed, labels=known)
 
 
 def end_to_end(look: str, data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:

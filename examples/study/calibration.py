@@ -30,13 +30,11 @@ import torch
 import torch.nn.functional as F
 from data_sets import StudySet
 from few_labels import draw_labels
+from learned import probabilities
 from report import as_markdown, legend, panels, save_figure
 from runner import SECONDS, Key, Row, Table
 from scipy.optimize import brentq, linear_sum_assignment, minimize_scalar
 from torch import Tensor
-
-from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import fit
 
 FILE = "calibration.csv"
 BINS = 15
@@ -67,10 +65,8 @@ def warmed(p: Tensor, temperature: float) -> Tensor:
 def clusters(study_set: StudySet, seed: int) -> Prediction:
     """Without labels, but for the matching."""
     data, y = study_set.data, study_set.y
-    model = DiffusionClassifier(data.x.size(1), study_set.num_classes)
-    fit(model, data, seed=seed)
-    with torch.no_grad():
-        q, p = model.classify(data.x), model(data.x, data.edge_index, data.edge_weight)
+    p, model = probabilities(data, study_set.num_classes, seed)
+    q = model.classify(data.x).detach()
     agreement = (q.argmax(-1) == p.argmax(-1)).double().mean().item()
     return Prediction(p[:, matching(p.argmax(-1), y)], y, by_confidence(p, agreement))
 
@@ -81,10 +77,7 @@ def ten_labels(study_set: StudySet, seed: int) -> Prediction:
     known = draw_labels(y, TEACH + HELD_OUT, seed)
     teach = draw_labels(known.where(known >= 0, y.max() + 1), TEACH, seed)
     teach = teach.where(known >= 0, -1)
-    model = DiffusionClassifier(data.x.size(1), study_set.num_classes)
-    fit(model, data, labels=teach, seed=seed)
-    with torch.no_grad():
-        p = model(data.x, data.edge_index, data.edge_weight)
+    p, _ = probabilities(data, study_set.num_classes, seed, labels=teach)
     held, rest = (known >= 0) & (teach < 0), known < 0
     return Prediction(p[rest], y[rest], by_likelihood(p[held], y[held]))
 

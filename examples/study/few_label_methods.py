@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from by_labels import EDGES, END_TO_END, ENDS, HELD_OUT, OPEN, THEN_SELF_TRAINING
 from edge_geometry import with_geometry
 from filters import adjacency
-from learned import SKETCH, Open
+from learned import SKETCH, isotropic_self_training, self_training
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GCNConv
 
-from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.training import classify_by_heat, fit, select_time
 from jsem_pyg.transforms import FormanCurvature
 
@@ -96,21 +96,12 @@ def triplets(data: Data, known: Tensor, num_classes: int, seed: int, epochs: int
 
 def anisotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
     """Self-training from the labels that are known."""
-    return _self_trained(data, known, num_classes, seed, None)
+    return self_training(data, num_classes, seed, labels=known)
 
 
 def isotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
     """The same on edges that all conduct alike."""
-    return _self_trained(data, known, num_classes, seed, Open())
-
-
-def _self_trained(
-    data: Data, known: Tensor, num_classes: int, seed: int, conductance: torch.nn.Module | None
-) -> Tensor:
-    model = DiffusionClassifier(data.x.size(1), num_classes, conductance=conductance)
-    fit(model, data, labels=known, seed=seed)
-    with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+    return isotropic_self_training(data, num_classes, seed, labels=known)
 
 
 def _regress(x: Tensor, known: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ combinations of the channels where there are more (the operator is exact, and 6 
 MiniLM embeddings), and the trained operator then diffuses them all.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from edge_geometry import with_geometry
@@ -27,23 +29,28 @@ class Open(torch.nn.Module):
         return x_i.new_ones(len(x_i))
 
 
-def self_training(data: Data, num_classes: int, seed: int) -> Tensor:
-    """A linear classifier whose probabilities diffuse, along edges whose ends agree."""
-    return _self_trained(data, num_classes, seed, None)
-
-
-def isotropic_self_training(data: Data, num_classes: int, seed: int) -> Tensor:
-    """The same on edges that all conduct alike: the ablation of the conductance."""
-    return _self_trained(data, num_classes, seed, Open())
-
-
-def _self_trained(
-    data: Data, num_classes: int, seed: int, conductance: torch.nn.Module | None
-) -> Tensor:
+def probabilities(
+    data: Data,
+    num_classes: int | None,
+    seed: int,
+    conductance: torch.nn.Module | None = None,
+    **options: Any,
+) -> tuple[Tensor, DiffusionClassifier]:
+    """Of each class [N, C], by a `DiffusionClassifier` that `fit` has trained; and this model."""
     model = DiffusionClassifier(data.x.size(1), num_classes, conductance=conductance)
-    fit(model, data, seed=seed)
+    fit(model, data, seed=seed, **options)
     with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+        return model(data.x, data.edge_index, data.edge_weight), model
+
+
+def self_training(data: Data, num_classes: int | None, seed: int, **options: Any) -> Tensor:
+    """A linear classifier whose probabilities diffuse, along edges whose ends agree."""
+    return probabilities(data, num_classes, seed, **options)[0].argmax(-1)
+
+
+def isotropic_self_training(data: Data, num_classes: int, seed: int, **options: Any) -> Tensor:
+    """The same on edges that all conduct alike: the ablation of the conductance."""
+    return self_training(data, num_classes, seed, conductance=Open(), **options)
 
 
 def learned_time(data: Data, num_classes: int, seed: int, epochs: int = 100) -> Tensor:

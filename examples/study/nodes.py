@@ -36,6 +36,7 @@ import runner
 import torch
 import torch.nn.functional as F
 from data_sets import StudySet
+from learned import self_training
 from report import as_markdown
 from runner import SECONDS, Key, Row, Table
 from scipy.sparse import csr_matrix
@@ -50,8 +51,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import partition_scores
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv, DiffusionClassifier
-from jsem_pyg.training import fit
+from jsem_pyg.nn import AnisotropicChebConv
 from jsem_pyg.transforms import FaissKNNGraph
 
 FILE = "nodes.csv"
@@ -183,10 +183,7 @@ def find(data: Data, num_classes: int, part: str, seed: int) -> Tensor:
         return torch.from_numpy(KMeans(num_classes, n_init=10, random_state=seed).fit_predict(z))
     graph = with_neighbours(data) if part == JOINT else data
     data = Data(columns(data, part, seed), graph.edge_index, edge_weight=graph.edge_weight)
-    model = DiffusionClassifier(data.x.size(1), num_classes)
-    fit(model, data, seed=seed)
-    with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+    return self_training(data, num_classes, seed)
 
 
 def make(given: StudySet, key: Key) -> list[Row]:

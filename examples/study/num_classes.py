@@ -39,8 +39,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from jsem_pyg.evaluation import partition_scores
-from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import choose_num_classes, fit
+from jsem_pyg.training import choose_num_classes
 
 FILE, CURVES = "num_classes.csv", "num_classes_curves.csv"
 SCALES = (1.0, 2.0, 5.0, 10.0)
@@ -52,15 +51,7 @@ Cluster = Callable[[Data, int, int], Tensor]
 
 def chosen(data: Data, num_classes: int, seed: int) -> Tensor:
     """Nobody says how many."""
-    model = DiffusionClassifier(data.x.size(1))
-    fit(model, data, seed=seed)
-    with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
-
-
-def true_number(data: Data, num_classes: int, seed: int) -> Tensor:
-    """As many as there are classes."""
-    return self_training(data, num_classes, seed)
+    return self_training(data, None, seed)
 
 
 def umap_hdbscan(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
@@ -94,7 +85,7 @@ CHOSEN, TRUE = "self-training, chosen", "self-training, true number"
 UMAP, BERTOPIC = "UMAP + HDBSCAN", "BERTopic"
 METHODS: dict[str, Cluster] = {
     CHOSEN: chosen,
-    TRUE: true_number,
+    TRUE: self_training,
     UMAP: umap_hdbscan,
     "Leiden": leiden,
     BERTOPIC: bertopic,

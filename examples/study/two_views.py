@@ -44,7 +44,7 @@ import runner
 import torch
 import torch.nn.functional as F
 from comparison import holm_correction, paired_comparisons
-from learned import Open
+from learned import isotropic_self_training, self_training
 from report import as_markdown
 from runner import SECONDS, Key, Row, Table
 from torch import Tensor
@@ -52,8 +52,6 @@ from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import partition_scores
-from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph
 
 FILE = "two_views.csv"
@@ -212,11 +210,8 @@ def make(given: TwoViews, key: Key) -> list[Row]:
     """Self-training, and its scores."""
     data = graph_for(given, key["edges"])
     data.x = read_by(given, key["reads"])
-    conductance = None if key["edges"] == AGREEMENT else Open()
-    model = DiffusionClassifier(data.x.size(1), given.num_classes, conductance=conductance)
-    _, seconds = runner.timed(lambda: fit(model, data, seed=key["seed"]))
-    with torch.no_grad():
-        found = model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+    train = self_training if key["edges"] == AGREEMENT else isotropic_self_training
+    found, seconds = runner.timed(lambda: train(data, given.num_classes, key["seed"]))
     return [partition_scores(found, given.y)._asdict() | {SECONDS: seconds}]
 
 
