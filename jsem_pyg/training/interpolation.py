@@ -153,10 +153,9 @@ def interpolate(
         A record with `mean` and `deviation` [N] or [N, S], `t`, `amplitude` and `noise` [] or [S],
         `conductance` [E], `log_likelihood`, and `shares`, which kernels the answer is made of.
 
-    Sources: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equation 5.8
-    (and 5.3 for averages over kernels);
-    Borovitskiy et al., "Matern Gaussian processes on graphs", 2021; Wilson et al., "Efficiently
-    sampling functions from Gaussian process posteriors", 2020, for deviations from draws.
+    Sources: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equations 5.8
+    and 5.3; Borovitskiy et al., "Matern Gaussian processes on graphs", 2021; Wilson et al.,
+    "Efficiently sampling functions from Gaussian process posteriors", 2020, for draws.
 
     Example:
         >>> path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
@@ -197,23 +196,18 @@ def interpolate(
             "zero says nothing.",
             stacklevel=2,
         )
-    varying = y[:, varies]
     generator = torch.Generator().manual_seed(seed)
     some = torch.randperm(len(y), generator=generator)[:max_fitted]
-    part = None
+    fitted, place, part = process, observed, None
     if len(some) < len(y):
         part = _part_around(process.structure, observed, int(some[0]), max_fitted)
-    log_likelihood = math.nan
-    if not bool(varies.any()):
-        pass
-    elif part is None:
-        log_likelihood = process.fit(varying[some], observed[some], t)
-    else:
+    if part is not None:
         fitted = _Process(data.subgraph(part), kernels, trained)
         place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
         some = part[place] == observed
-        log_likelihood = fitted.fit(varying[some], place[some], t)
-        process.best, process.grid = fitted.best, fitted.grid
+    varies_at_all = bool(varies.any())
+    log_likelihood = fitted.fit(y[some][:, varies], place[some], t) if varies_at_all else math.nan
+    process.best, process.grid = fitted.best, fitted.grid
     with torch.no_grad():
         points = process.points(max(1, _POINTS * min(len(y), max_fitted) // len(y)))
         mean, deviation, amplitude = process.condition(y, observed, points, generator)
@@ -232,8 +226,8 @@ def interpolate(
         h,
         log_likelihood,
         {
-            (*kernel,): sum(each.weight for each in points if each.kernel == kernel)
-            for kernel in dict.fromkeys(each.kernel for each in points)
+            (*name,): sum(each.weight for each in points if each.kernel == name)
+            for name in dict.fromkeys(each.kernel for each in points)
         },
     )
 
@@ -416,10 +410,9 @@ class _Process(Module):
         return _log_likelihoods(log_det, one.sum(), squares, len(y))
 
     @torch.no_grad()
-    def likelihoods(self, y: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute likelihoods on the grid [C, T, R]; one eigendecomposition serves all ratios."""
-        found = []
-        ratios = _LOG_NOISES.exp()
+    def likelihoods(self, y: Tensor, nodes: Tensor) -> Tensor:
+        """Compute both on the grid [2, C, T, R]; one eigendecomposition serves all ratios."""
+        found, ratios = [], _LOG_NOISES.exp()
         for _, kernels in itertools.groupby(self.kernels, lambda each: each.normalization):
             pairs = [(kernel, float(t)) for kernel in kernels for t in self.times(kernel)]
             for covariance in self.entries(pairs, nodes, nodes):
@@ -430,10 +423,9 @@ class _Process(Module):
                 ones = (one.square() / both).sum(0)
                 mean = ((one / both).T @ own) / ones[:, None]
                 squares = (1 / both).T @ own.square() - mean.square() * ones[:, None]
-                log_det = both.log().sum(0)
-                found.append(torch.stack(_log_likelihoods(log_det, ones, squares.T, len(y))))
-        table = torch.stack(found, 1).reshape(2, len(self.kernels), len(_TIMES), len(ratios))
-        return table[0], table[1]
+                likely = _log_likelihoods(both.log().sum(0), ones, squares.T, len(y))
+                found.append(torch.stack(likely))
+        return torch.stack(found, 1).reshape(2, len(self.kernels), len(_TIMES), len(ratios))
 
     def starts(self, found: Tensor, t: float | None) -> list[_Point]:
         """List the best peaks of the likelihood on its grid [C, T, R], of its best kernel."""
@@ -456,10 +448,10 @@ class _Process(Module):
         largest, integral = self.likelihoods(y, nodes)
         found = []
         for start in self.starts(largest, t):
-            self.best = start
-            first = torch.tensor([self.best.t, self.best.r], dtype=torch.float64).log()
-            found.append((self._climb(y, nodes, torch.cat([first, theta])), start))
-        best, self.best = min(found, key=lambda each: float(each[0].fun))
+            self.best = start  # all have one kernel
+            first = torch.tensor([start.t, start.r], dtype=torch.float64).log()
+            found.append(self._climb(y, nodes, torch.cat([first, theta])))
+        best = min(found, key=lambda each: float(each.fun))
         vector_to_parameters(torch.from_numpy(best.x), self.parameters())
         if self.conduct is not None:
             integral = self.likelihoods(y, nodes)[1]
@@ -500,14 +492,8 @@ class _Process(Module):
         longest = float(self.times(self.best.kernel)[-1].log())
         bounds = [(longest - 16, longest), (math.log(_LEAST_NOISE), math.log(1e3))]
         bounds += [(-math.inf, math.inf)] * (len(first) - 2)
-        return minimize(
-            loss,
-            first.numpy(),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": 100},
-        )
+        options = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": 100}}
+        return minimize(loss, first.numpy(), bounds=bounds, **options)
 
     def condition(
         self, y: Tensor, nodes: Tensor, points: list[_Point], generator: torch.Generator
@@ -584,10 +570,9 @@ def _solve(
 def _log_likelihoods(
     log_det: Tensor, ones: Tensor, squares: Tensor, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Compute the likelihood of S signals at M nodes, the largest, and integrated over mu and a.
+    """Compute likelihoods of S signals: the largest, and up to a constant that without mu and a.
 
-    By log det A, the sum of its inverse and the sums of squares [S, ...]; the integral is up to a
-    constant.
+    By log det A, the sum of its inverse and the sums of squares [S, ...].
     """
     log_variance = (squares / count).clamp(min=1e-300).log()
     largest = -0.5 * (log_det + count * (math.log(2 * math.pi) + 1 + log_variance)).sum(0)
