@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -150,6 +150,11 @@ class AnisotropicDiffusion(MessagePassing):
         self.fuse = fuse
         self._reader = GraphReader()
         self._has_warned = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep PyG from taking the code for this class, without masks, for a subclass's own."""
+        super().__init_subclass__(**kwargs)
+        cls.propagate = cls.__dict__.get("propagate", MessagePassing.propagate)
 
     def forward(
         self,

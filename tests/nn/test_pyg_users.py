@@ -1,6 +1,7 @@
 """What users of PyG hand to the layers, other types and `EdgeIndex`; and PyG's tools."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import HeteroConv, to_hetero
 
+from jsem_pyg import nn
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, RelationalChebConv
@@ -206,3 +208,68 @@ def test_bipartite_edges_are_refused_clearly():
     for bipartite in (model, relational):
         with pytest.raises(ValueError, match="'x' to belong to one set of nodes.*HeteroChebConv"):
             bipartite(data.x_dict, data.edge_index_dict)
+
+
+def use(name):
+    """Make a layer, and what to call it with."""
+    x, metadata = torch.randn(6, 4), (["a"], [("a", "r", "a")])
+    path = torch.stack([torch.arange(5), torch.arange(1, 6)])
+    edges = torch.cat([path, path.flip(0)], 1)
+    made = {
+        "AnisotropicDiffusion": lambda: (AnisotropicDiffusion(0), x, edges),
+        "AnisotropicChebConv": lambda: (AnisotropicChebConv(4, 2, edge_dim=0), x, edges),
+        "DiffusionClassifier": lambda: (nn.DiffusionClassifier(4, 2), x, edges),
+        "RelationalChebConv": lambda: (RelationalChebConv(4, 2, 1), x, edges, 0 * edges[0]),
+        "HeteroChebConv": lambda: (nn.HeteroChebConv(4, 2, metadata), *dictionaries),
+        "HeteroDiffusion": lambda: (nn.HeteroDiffusion(metadata), *dictionaries),
+        "HypergraphDiffusion": lambda: (nn.HypergraphDiffusion(), x, edges),
+        "HypergraphChebConv": lambda: (nn.HypergraphChebConv(4, 2), x, edges),
+        "SimplicialDiffusion": lambda: (nn.SimplicialDiffusion(), x[:5], path),
+    }
+    dictionaries = {"a": x}, {metadata[1][0]: edges}
+    layer, *given = made[name]()
+    return layer.eval(), tuple(given)
+
+
+def explains(layer, given):
+    explainer = Explainer(
+        layer,
+        GNNExplainer(epochs=3),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
+    )
+    options = {} if len(given) < 3 else {"edge_type": given[2]}
+    assert explainer(*given[:2], **options).edge_mask.max() > 0
+
+
+TRIALS = {
+    "explainers": explains,
+    "`torch.compile(fullgraph=True)`": lambda layer, given: torch.compile(
+        layer, fullgraph=True, backend="eager"
+    )(*given),
+    "`torch.export`": lambda layer, given: torch.export.export(layer, given),
+}
+PAGE = (Path(__file__).parents[2] / "docs/guide/pyg.md").read_text(encoding="utf-8")
+TABLE = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.split("## Which layer has what")[1].split("Heat reaches")[0].splitlines()
+    if line.startswith("|")
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("row", TABLE[2:], ids=lambda row: row[0])
+def test_the_table_of_layers_holds(row):
+    for trial, says in zip(TABLE[0][1:], row[1:], strict=True):
+        layer, given = use(row[0].strip("`"))
+        torch.compiler.reset()
+        try:
+            TRIALS[trial](layer, given)
+            works = "yes"
+        except Exception:
+            works = "no"
+        assert works == says, trial
+    assert {each[0].strip("`") for each in TABLE[2:]} == {
+        name for name in nn.__all__ if "Conductance" not in name and name[0].isupper()
+    }
