@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
@@ -24,7 +24,7 @@ from .._random import seeded
 from ..graph import GraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.read_structure import count_nodes
-from ..kernels.ordering import bandwidth_order, scipy_indices
+from ..kernels.ordering import bandwidth_order
 from ..operators import HeatOperator, laplacian_operator
 from ..operators.laplacian import laplacian_entries
 from .evolve import sum_series
@@ -213,14 +213,9 @@ def has_sparse_factors(structure: GraphStructure) -> bool:
 
 def _inverse(structure: GraphStructure, weight: Tensor, kind: str | None) -> "Damp":
     """Return a function that divides modes by their eigenvalues, as good as a filter can."""
-    entries = laplacian_entries(structure, weight, kind)
-    size, (col, rowptr) = structure.num_nodes, scipy_indices(structure.csr)
-    away = csr_array((entries.off_diagonal.numpy(), col, rowptr), shape=(size, size))
-    stays = np.zeros(size) if entries.diagonal is None else entries.diagonal.numpy()
-    if entries.isolated is not None:
-        stays = np.where(entries.isolated.numpy(), 1.0, stays)
+    steps = laplacian_entries(structure, weight, kind).scipy(structure)
     # The least shift that leaves eigenvalues apart; the modes of eigenvalue zero are taken away.
-    matrix = diags_array(1 + 1e-13 - stays) - away
+    matrix = diags_array(np.full(structure.num_nodes, 1 + 1e-13)) - steps
     factors = splu(
         matrix.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )

@@ -10,7 +10,9 @@ import functools
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array, diags_array
 from torch import Tensor
 
 from .._checks import (
@@ -23,6 +25,8 @@ from .._checks import (
     numbers_of,
 )
 from ..graph.rows import GraphRows
+from ..graph.structure import GraphStructure
+from ..kernels.ordering import scipy_indices
 from .heat_operator import HeatOperator
 
 NORMALIZATIONS = ("sym", "rw", None)
@@ -47,6 +51,14 @@ class Entries(NamedTuple):
         row_scale = None if self.row_scale is None else self.row_scale.to(dtype)
         off_diagonal = self.off_diagonal.to(dtype)
         return self._replace(off_diagonal=off_diagonal, diagonal=diagonal, row_scale=row_scale)
+
+    def scipy(self, structure: GraphStructure) -> csr_array:
+        """Return S as a sparse matrix of SciPy's, which leaves isolated nodes as they are."""
+        size, (col, rowptr) = structure.num_nodes, scipy_indices(structure.csr)
+        away = csr_array((self.off_diagonal.numpy(), col, rowptr), shape=(size, size))
+        stays = np.zeros(size) if self.diagonal is None else self.diagonal.numpy()
+        stays = stays if self.isolated is None else np.where(self.isolated.numpy(), 1.0, stays)
+        return csr_array(away + diags_array(stays))
 
     def operator(self, structure: GraphRows, backend: str) -> HeatOperator:
         """Hand the entries to a kernel."""

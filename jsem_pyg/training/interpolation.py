@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 from torch.nn import Module, Parameter
@@ -54,10 +54,11 @@ from ..diffusion.filter_coefficients import cosine_coefficients
 from ..diffusion.filters import FromFunction
 from ..graph import GraphStructure
 from ..graph.read_data import check_data, read_data
+from ..operators.laplacian import laplacian_entries
 
 _EXPONENTS = (1.0, 1.5, 2.5, 3.5)  # nu: 1 is that of rough signals on paths, 3.5 nearly heat
 _TIMES = np.geomspace(0.03, 1e3, 31)  # over the mean degree
-_LOG_NOISES = torch.linspace(-13, 6, 39, dtype=torch.float64)  # of r
+_LOG_NOISES = torch.linspace(-13, 6, 77, dtype=torch.float64)  # of r
 _PEAKS, _LOWER = 3, 3.0  # so many peaks of the grid are climbed, if no lower than the highest by
 _USUAL = (-3.0, -1.0)  # log r, to start from as well where edges are learned
 _POINTS = 16  # points of the grid that are averaged
@@ -140,7 +141,7 @@ def interpolate(
             :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place by the most likely kernel.
             None: weights as given.
         t: The time to start from, > 0. None: the likelihood is climbed from its highest peaks
-            among 31 times and 39 noises.
+            among 31 times and 77 noises.
         normalization: "sym", or None for the Laplacian D - W, which often suits grids and meshes,
             "sym" graphs whose degrees differ much; "auto", both, averaged by their weight.
         max_fitted: Of more observed nodes, only this number is used to fit time, noise and
@@ -367,28 +368,19 @@ class _Process(Module):
 
         Without rows, the diagonal [F, M]. The products are shared, and multiples of few rows added.
         """
-        size = self.structure.num_nodes
-        weight = self.structure.to_slots(self.conducted()).numpy()
-        ends = self.structure.row.numpy(), self.structure.col.numpy()
-        step = csr_array((weight, ends), shape=(size, size))
-        degree, rate = step.sum(1), 1.0
-        if kernels[0][0].normalization is None:
-            rate = max(float(degree.max(initial=0)), 1e-300)
-            step = step / rate + diags_array(1 - degree / rate)
-        else:
-            root = np.sqrt(np.where(degree > 0, degree, 1))
-            step = csr_array((weight / root[ends[0]] / root[ends[1]], ends), shape=(size, size))
-            step = step + diags_array((degree == 0) * 1.0)
+        normalization = kernels[0][0].normalization
+        laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
+        step = laplacian.scipy(self.structure)
 
         def response(value: Tensor) -> Tensor:
             return torch.stack([kernel(t, value) for kernel, t in kernels])
 
-        coefficient = cosine_coefficients(response, rate, None, _TOL).T.contiguous()
-        step, found = step.tocsr(), []
+        coefficient = cosine_coefficients(response, laplacian.rate, None, _TOL).T.contiguous()
+        found = []
         for panel in columns.split(min(_NARROW, self.width)):
             place = (panel if rows is None else rows).numpy()
             own = np.arange(len(panel)) if rows is None else slice(None)
-            before, term = None, np.zeros((size, len(panel)))
+            before, term = None, np.zeros((self.structure.num_nodes, len(panel)))
             term[panel.numpy(), np.arange(len(panel))] = 1
             kept = np.empty((coefficient.size(1), *term[place, own].shape))
             for k in range(len(kept)):
