@@ -48,12 +48,12 @@ class Content(NamedTuple):
         return np.bincount(self.point[self.point >= 0])
 
     def divisors(self, scale: str) -> np.ndarray | None:
-        """Choose what the columns [D] of numbers are divided by, or None; categories stay ones."""
+        """Choose what the columns [D] are divided by, or None; two categories are one apart."""
         if self.vectors is None or scale == "none" or (scale == "auto" and not self.names):
             return None
         from ..estimators.columns import spread  # with all of torch
 
-        return np.where(self.is_category, 1.0, spread(self.vectors, robust=scale != "standard"))
+        return np.where(self.is_category, 2**0.5, spread(self.vectors, robust=scale != "standard"))
 
 
 def read_documents(columns: Sequence[Column], fewest: int = _FEWEST) -> Content:

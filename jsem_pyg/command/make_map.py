@@ -10,6 +10,7 @@ from ..estimators import DiffusionClusterer
 from ..estimators.columns import name_by_columns, number_alike
 from ..estimators.neighbor_estimator import limit_threads
 from ..training.choose_num_classes import say_distinctness
+from .columns import Choice
 from .content import Content
 from .folder import MapFolder
 from .naming import name_clusters
@@ -45,7 +46,7 @@ def make_map(
     else:
         x = content.vectors if scale is None else content.vectors / scale
     with limit_threads(len(x)):
-        clusterer = _fitted(x, choice.kind, settings, steps)
+        clusterer = _fitted(x, choice, settings, steps)
         clusterer.save(folder.clusterer)
         with steps.step("naming"):
             levels = clusterer.tree_.levels
@@ -94,14 +95,18 @@ def make_map(
     )
 
 
-def _fitted(x: np.ndarray, kind: str, settings: MapSettings, steps: Steps) -> DiffusionClusterer:
+def _fitted(
+    x: np.ndarray, choice: Choice, settings: MapSettings, steps: Steps
+) -> DiffusionClusterer:
     """Cluster the points [P, D]."""
     metric = settings.metric
     if metric == "auto":
-        metric = "l2" if kind == "table" else "cosine"
-    if kind == "table":
+        metric = "l2" if choice.kind == "table" else "cosine"
+    if choice.kind == "table":
         compared, scaled = _COMPARED[metric], _SCALED[settings.scale]
         steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
+        if settings.scale != "none" and "category" in {each.type for each in choice.points}:
+            steps.note("Two different categories are as far apart as numbers by one such spread.")
     with steps.step("clustering"):
         return DiffusionClusterer(
             settings.clusters or "auto",

@@ -205,6 +205,7 @@ def test_categories_are_columns_of_ones():
         [0, 0, 1, 5],
     ]
     assert found.missing == {"n": 1}
+    assert np.allclose(found.divisors("standard")[:3], 2**0.5)  # two categories are one apart
     again = later(found.encoding, {"c": "category"}, c=["never seen"], n=["7"])
     assert again.vectors.tolist() == [[0, 0, 0, 7]]
 
