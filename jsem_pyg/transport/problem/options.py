@@ -39,7 +39,7 @@ class SolverOptions:
         check_bool("absolute", self.absolute)
         check_between("alpha", self.alpha, 0, 1)
         if isinstance(self.mass, str):
-            check_choice("mass", self.mass, ("auto", "source"))
+            check_choice("mass", self.mass, ("source",))
         elif self.mass is not None and self.mass != 1:
             check_between("mass", self.mass, 0, 1)
         check_positive_int("coarse", self.coarse)

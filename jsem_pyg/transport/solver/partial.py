@@ -21,7 +21,6 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,8 +33,6 @@ from .coarsening import coarsen
 from .descent import Effort, State, begin, check_shape_of_start, make_kernel, scale
 from .schedule import SCHEDULE
 
-_MASSES = tuple(m / 20 for m in range(20, 3, -1))  # that are tried, from all on
-_RISING = 1.3  # times the mean cost: strangers are sent
 _FAR = 50.0  # times the critical temperature: the cost of a pair of dummies
 _LOST = 0.02  # marginal error
 _NEAR = 0.01  # relative change of the moments
@@ -180,30 +177,6 @@ def warm(temperatures: list[float], critical: float) -> list[float]:
     """Choose the temperatures at which a plan can go on from another one."""
     cool = [each for each in temperatures[:-1] if each < SCHEDULE.restarted * critical]
     return [*cool, temperatures[-1]]
-
-
-def choose_mass(
-    partial: Partial, found: Found, temperatures: list[float], updates: int, tol: float
-) -> tuple[float, list[tuple[float, float, float]]]:
-    """Choose the share that is sent, and return (mass, cost, marginal error) of all that are tried.
-
-    The cost over the squared mass is what pairs of pairs differ by: alike for all masses up to that
-    of the points that both sides hold, and rising beyond.
-    """
-    profile, means, sums = [], [], found.sums
-    for mass in _MASSES:
-        share = mass / partial.mass
-        partial = partial._replace(mass=mass)
-        sums = Sums(*(share * each for each in sums))
-        found = cool(partial, sums, temperatures, updates, tol)
-        sums = found.sums
-        square, line = _product(partial, sums, sums), _linear_cost(partial, sums)
-        profile.append((mass, square + line, found.error))
-        means.append(square / mass**2 + line / mass)
-    chosen = len(means) - 1
-    while chosen and means[chosen - 1] <= _RISING * float(np.median(means[chosen:])):
-        chosen -= 1
-    return _MASSES[chosen], profile
 
 
 def scores_of(partial: Partial, found: Found) -> FactoredScores:

@@ -23,7 +23,7 @@ def gromov_wasserstein(
     features: tuple[Tensor, Tensor] | None = None,
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
-    mass: float | Literal["auto", "source"] | None = None,
+    mass: float | Literal["source"] | None = None,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
@@ -68,10 +68,9 @@ def gromov_wasserstein(
         mass: where the sides do not hold the same things, the share in (0, 1] of the smaller side
             that is sent; others stay alone, which :meth:`.Plan.argmax` says by -1. Then `p` and `q`
             are the most that points send and receive, in one unit, by default the same for all
-            points of both sides. "auto" chooses the largest of .2, .25, ..., 1 up to which the cost
-            does not rise; `Plan.history` has the costs. "source" keeps the masses of the source
-            alone, and all its points find partners: semi-relaxed, such as a sample that is mapped
-            into an atlas. None: both masses are kept.
+            points of both sides. "source" keeps the masses of the source alone, and all its points
+            find partners: semi-relaxed, such as a sample that is mapped into an atlas. None: both
+            masses are kept.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),

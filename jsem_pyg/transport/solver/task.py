@@ -29,7 +29,6 @@ from .partial import (
     Partial,
     as_kernel,
     balanced,
-    choose_mass,
     cool,
     cooling_to,
     in_cells,
@@ -160,24 +159,14 @@ class Task:
         partial = self._pose_partial(unit, critical)
         temperatures = cooling_to(lowest, critical)
         effort = options.max_iter, options.tol
-        steps: list[Step] = []
         if isinstance(options.starts, Plan):
             sums = sums_of_plan(partial, options.starts)
             found = cool(partial, sums, warm(temperatures, critical), *effort)
         else:
             points = _points(self.first), _points(self.second)
             starts = find_starts(options.starts, balanced(partial), points, options.seed)
-            moments = [each.moments for each in starts]
             cells = in_cells(partial, options.coarse, options.seed)
-            found = race_partial(cells, moments, temperatures, *effort)
-            if options.mass == "auto":
-                share, profile = choose_mass(cells, found, warm(temperatures, critical), *effort)
-                steps = [
-                    Step(f"mass {m:.2f}", lowest * unit, cost * unit, error, math.nan)
-                    for m, cost, error in profile
-                ]
-                cells, partial = (each._replace(mass=share) for each in (cells, partial))
-                found = race_partial(cells, moments, temperatures, *effort)
+            found = race_partial(cells, [each.moments for each in starts], temperatures, *effort)
             if cells.source is not partial.source or cells.target is not partial.target:
                 found = cool(partial, found.sums, temperatures[-3:], *effort)
         is_converged = found.error < options.tol and found.moved < options.tol
@@ -195,7 +184,7 @@ class Task:
             float(cost),
             temperatures[-1] * unit,
             is_converged,
-            steps,
+            [],
             *problem.coordinates,
             partial_(near_confidence, source, target, backend=options.backend),
             bounds=(self.p, found.columns if partial.is_free else self.q),
