@@ -151,9 +151,8 @@ def test_trends_are_explained_as_signals():
 
 
 def test_columns_keep_their_units():
-    data = grid(6)
+    data, observed = grid(6), torch.arange(0, 36, 2)
     _, y = draw(data, KERNELS["heat"](4.0), 3, 0.2)
-    observed = torch.arange(0, 36, 2)
     found = interpolate(data, y[observed], observed)
     scale, shift = torch.tensor([1.0, 1e3, 1e-3]).double(), torch.tensor([0.0, 1e3, -5.0]).double()
     other = interpolate(data, y[observed] * scale + shift, observed)
@@ -235,11 +234,9 @@ def test_deviations_cover_what_is_hidden():
 
 def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
     """The weights are those of a dense grid, and so are means and variances."""
-    data, module = grid(5), "jsem_pyg.training.interpolation."
-    times, ratios = np.geomspace(0.03, 1e3, 7), torch.linspace(-13, 6, 9).double()
-    changed = {"_POINTS": 20_000, "_TIMES": times, "_LOG_NOISES": ratios}
-    for name, value in changed.items():
-        monkeypatch.setattr(module + name, value)
+    data, times, ratios = grid(5), np.geomspace(0.03, 1e3, 7), torch.linspace(-13, 6, 9).double()
+    for name, value in (("POINTS", 20_000), ("TIMES", times), ("LOG_NOISES", ratios)):
+        monkeypatch.setattr(f"jsem_pyg.training.interpolation._{name}", value)
     _, y = draw(data, KERNELS["matern"](4.0), 1, 0.3)
     observed, own = torch.arange(0, 25, 2), np.arange(0, 25, 2)
     found = interpolate(data, y[observed, 0], observed)
@@ -252,13 +249,12 @@ def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
             for r in ratios.exp().numpy():
                 inverse = np.linalg.inv(kernel[own][:, own] + r * np.eye(13))
                 mean = (inverse @ y[observed, 0].numpy()).sum() / inverse.sum()
-                rest = y[observed, 0].numpy() - mean
-                square = rest @ inverse @ rest
-                log_det = np.linalg.slogdet(inverse)[1] - np.log(inverse.sum())
+                rest, column = y[observed, 0].numpy() - mean, kernel[:, own] @ inverse
+                square, total = rest @ inverse @ rest, inverse.sum()
+                log_det = np.linalg.slogdet(inverse)[1] - np.log(total)
                 weights.append(0.5 * (log_det - 12 * np.log(square)))
-                column = kernel[:, own] @ inverse
                 left = kernel.diagonal() - (column * kernel[:, own]).sum(1)
-                left = left + (1 - column.sum(1)) ** 2 / inverse.sum()
+                left = left + (1 - column.sum(1)) ** 2 / total
                 moments.append([mean + column @ rest, left * square / 12])
                 kinds.append((nu, normalization))
     weight = np.exp(np.array(weights) - np.max(weights))
@@ -292,9 +288,8 @@ def test_intervals_hold_the_signal():
 
 
 def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
-    data = grid(7)
+    data, observed = grid(7), torch.arange(0, 49, 3)
     _, y = draw(data, KERNELS["heat"](4.0), 3, 0.2)
-    observed = torch.arange(0, 49, 3)
     exact = interpolate(data, y[observed], observed)
     monkeypatch.setattr("jsem_pyg.training.interpolation._LARGEST_DENSE", 0)
     monkeypatch.setattr("jsem_pyg.training.interpolation._SAMPLES", 2000)
@@ -304,9 +299,8 @@ def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
 
 
 def test_more_observations_than_are_fitted():
-    data = grid(7)
+    data, observed = grid(7), torch.arange(0, 49, 2)
     signal, y = draw(data, KERNELS["heat"](4.0), 10, 0.1)
-    observed = torch.arange(0, 49, 2)
     some = interpolate(data, y[observed], observed, max_fitted=12)
     error = float((some.mean - signal)[observed].square().mean().sqrt())
     assert error < 0.2
