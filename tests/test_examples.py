@@ -132,6 +132,7 @@ BENCHMARKS = [
     ),
     Run("relational", "accuracy --quick --kinds RGCNConv HeteroChebConv"),
     Run("relational", "precompute --quick"),
+    Run("relational", "layer --quick"),
     Run(
         "neighbours",
         "--features 8 --k 4",

@@ -66,8 +66,8 @@ class RelationalChebConv(torch.nn.Module):
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
         degree (int, optional): Number of products with the adjacency matrix; :obj:`None` takes as
             many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
-        tol (float): Relative error allowed. The series is cut at a hundredth of it, as in
-            :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        tol (float): Relative error allowed, in the norm of the degrees for :obj:`"rw"`. The series
+            is cut at a hundredth of it, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
         backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Shapes:

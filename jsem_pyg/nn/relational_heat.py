@@ -11,6 +11,7 @@ features is the series of the gradient. The derivative in time is another sum of
 so that a pass back takes as many products as a pass forward, and nothing is kept between them.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -75,6 +76,8 @@ class RelationalGraph(Prepared):
                 self_loop=self_loop,
                 dtype=dtype,
             )
+            # In the norm of the degrees, by which errors are measured here, P magnifies none.
+            operator = replace(operator, condition=1.0)
             scale = 1.0 if operator.row_scale is None else operator.row_scale[:, None]
             self.relations.append(_Relation(number, node, scale, operator))
 
