@@ -224,6 +224,7 @@ RUNS = [
         f"--epochs 2 --seeds 2 --k 6 --embeddings {EMBEDDED}",
         lambda table: table.index.tolist() == ["raw", "extended", "refitted"],
     ),
+    Run("columns_of_tables", "{data}"),
     Run(
         "without_graph",
         "--seeds 1 --repeats 1 --epochs 20",

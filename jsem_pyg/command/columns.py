@@ -31,18 +31,27 @@ _FEW_KINDS = 5  # different whole numbers, likewise
 _LETTERED = 0.2  # of the cells of a column of texts that have letters
 _ROW_NUMBERS = 0.9  # of the rows that count up by one
 _INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no name themselves
-_ID = re.compile(r"(?i:(^|[\W_])id([\W_]|$))|[a-z]I[dD]$")
+_ID = re.compile(r"(?i:(^|[\W_])(u?id|identifier)([\W_]|$))|[a-z]I[dD]$")
 _CODES = re.compile(
     r"(?i)(^|[\W_])(zip|postal|post|phone|tel|fax|ssn|isbn|ean|fips)([\W_]?code)?s?([\W_]|$)"
 )
-_UNIQUE = re.compile(r"(?i)([\W_]|^)(code|key|number|no|nr|num)\W*$|[a-z](Code|Key|Number|No)$")
+_UNIQUE = re.compile(r"(?i)([\W_]|^)(code|key|number|nr|no\.)\W*$|[a-z](Code|Key|Number)$")
 _LARGEST = 1e15  # of whole numbers that are counts, not codes
 _NAMES = re.compile(
     r"(?i)(^|[\W_])(address|street|url|link|e?mail|path|(file|user)?name)s?([\W_]|$)"
 )
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")  # of Chinese, two signs
-_DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y %d-%b-%Y %d-%b-%y"
-_MONTHS = ("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %Y", "%b %Y", "%b-%y")
+_DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y"
+_MONTHS = (
+    "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%b-%d-%Y",
+    "%b %d %Y",
+    "%B %Y",
+    "%b %Y",
+)
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = [day + clock for clock in _CLOCKS for day in (*_DAYS.split(), *_MONTHS)]
 _FORMATS = ["ISO8601", *_FORMATS, "%a %b %d %H:%M:%S %z %Y"]
@@ -314,7 +323,7 @@ def _unfit_integers(name: str, numbers: np.ndarray, is_unique: bool) -> str:
         return "codes; --column takes them as numbers, --type as categories"
     counts_up = (np.diff(numbers) == 1).mean() >= _ROW_NUMBERS
     if (name in _INDEX and is_unique) or (counts_up and "rank" not in name.lower()):
-        return "row numbers"
+        return "row numbers: one more in each row"
     return ""
 
 

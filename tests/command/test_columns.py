@@ -80,13 +80,13 @@ def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_th
     assert chosen.kind == "table"
     assert chosen.left_out == {
         "customer_id": "an identifier",
-        "row": "row numbers",
+        "row": "row numbers: one more in each row",
         "created": "dates; --column takes them as numbers of days",
         "name": "short texts",
         "one": "the same in all rows",
         "mostly": f"missing in {N - 1} of {N} rows",
         "tags": "neither numbers nor texts, nor vectors of one length",
-        "Unnamed: 0": "row numbers",
+        "Unnamed: 0": "row numbers: one more in each row",
     }
 
 

@@ -59,6 +59,7 @@ NUMBERS = {
     "survived": (SMALL % 2, SMALL % 2),
     "stars": (SMALL % 5 + 1, SMALL % 5 + 1),
     "Rank": (np.arange(N) + 1, np.arange(N) + 1),
+    "smokes_no": (7 * np.arange(N)[::-1], 7 * np.arange(N)[::-1]),
     "price": (written("${:,}", COUNT), COUNT),
     "rent": (written("${},500", SMALL), SMALL * 1_000 + 500),
     "cost": (written("{:.0f} €", Z), Z.round()),
