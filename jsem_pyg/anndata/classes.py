@@ -74,7 +74,8 @@ def propagate_labels(
     them in one space (`anndata.concat`), where the cells of the second have no label.
 
     Writes `obs[key_added]`, a categorical with the categories and colours of `obs[key]`;
-    `obs[f"{key_added}_confidence"]`, the probability of that label;
+    `obs[f"{key_added}_confidence"]`, the probability of that label, NaN where no label has two
+    cells, one of which can be held out to measure it;
     `obsm[f"{key_added}_probability"]` [N, C], a column for each category that some cell has; and
     arguments in `uns[key_added]`. Known labels stay.
 
@@ -108,7 +109,9 @@ def propagate_labels(
     model = DiffusionLabelSpreading(metric="l2", scale=None, random_state=random_state)
     model.fit(points, codes)
     adata.obs[key_added] = _categorical(model.transduction_, names)
-    adata.obs[f"{key_added}_confidence"] = model.label_distributions_.max(1)
+    is_measured = np.bincount(codes[codes >= 0]).max() > 1
+    confidence = model.label_distributions_.max(1) if is_measured else np.nan
+    adata.obs[f"{key_added}_confidence"] = confidence
     adata.obsm[f"{key_added}_probability"] = model.label_distributions_
     if f"{key}_colors" in adata.uns:
         adata.uns[f"{key_added}_colors"] = deepcopy(adata.uns[f"{key}_colors"])

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from ..graph import GraphStructure
-from ..training.label_spread import choose_way, logarithm, mean_cut, ways_to_spread
+from ..training.label_spread import calibrated, choose_way, logarithm, mean_cut, ways_to_spread
 from ..training.training_graph import TrainingGraph, keep_known
 from .neighbor_estimator import ClassEstimator
 
@@ -88,7 +88,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             self._spread(labels)
             self._reached = _reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
-            self._of_nodes = self._or_shares(self._reached, keep_known(self._field.p, labels))
+            p = keep_known(self._calibrated(self._field.p), labels)
+            self._of_nodes = self._or_shares(self._reached, p)
         self.label_distributions_ = self._of_nodes.numpy().copy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         self._is_fitted = True
@@ -104,15 +105,21 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             self._self_train(count, known, times=[t], start=start)
             return logarithm(self._field.p)
 
+        def spread(known: Tensor) -> Tensor:
+            self._take_instead(keep_known(start.probabilities(known), known))
+            return logarithm(self._field.p)
+
         trained = choose_way([train], labels, self._seed)
-        p = keep_known(start.probabilities(labels), labels)
+        p = start.probabilities(labels)
         classes = self._self_train(count, labels, times=[t], start=start)
         if not (trained.beats(start.losses) or start.beats(trained.losses)):
             is_worse = mean_cut(graph, p.argmax(-1)) < mean_cut(graph, classes)
         else:
             is_worse = start.beats(trained.losses)
         if is_worse:
-            self._take_instead(p)
+            trained = choose_way([spread], labels, self._seed)
+            spread(labels)
+        self._sharpness = trained.shares
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class [M] of each point [M, D], one by one."""
@@ -122,7 +129,11 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         # A point is reached if its nearest neighbour is, or if it has none.
         reached = self._reached[neighbor[:, 0]] | (weight[:, 0] == 0)
-        return self._or_shares(reached, super()._at(x, neighbor, weight))
+        return self._or_shares(reached, self._calibrated(super()._at(x, neighbor, weight)))
+
+    def _calibrated(self, p: Tensor) -> Tensor:
+        """Sharpen probabilities [N, C] as far as labels that were held out ask for."""
+        return calibrated(logarithm(p), self._sharpness).to(p)
 
     def _or_shares(self, reached: Tensor, p: Tensor) -> Tensor:
         """Return p [N, C] for nodes with heat of a label; for others the shares of the labels."""

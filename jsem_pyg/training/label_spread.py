@@ -34,12 +34,12 @@ class Chosen(NamedTuple):
     """The best of several ways, by the loss of labels that were held out."""
 
     way: Way
-    sharpness: float  # by which scores are multiplied
+    shares: Tensor  # [10] how much each of SHARPNESS, by which scores are multiplied, counts
     losses: Tensor  # of each label that was held out, weighted so that classes count alike
 
     def probabilities(self, labels: Tensor) -> Tensor:
         """Return class probabilities [N, C] by labels [N], -1 where unknown."""
-        return (self.sharpness * self.way(labels)).softmax(-1)
+        return calibrated(self.way(labels), self.shares)
 
     def beats(self, losses: Tensor, errors: float = 1.0) -> bool:
         """Return True if others' losses of the same labels are higher by standard errors."""
@@ -119,14 +119,14 @@ def choose_way(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
     """Choose the way of the lowest cross-entropy of labels [N] that are held out in turn.
 
     Classes count alike. One label of each class at least stays; without a class of two, the first
-    way is taken. The sharpness is the least one whose loss is within 1 / n of the lowest, of n
-    labels that are held out: so many without an error do not say more.
+    way is taken. A sharpness counts by the likelihood of the labels that are held out, and by half
+    of its exponent, since these share what they are predicted from: few labels do not say which.
     """
     fold = _draw_folds(labels, derive_generator(seed, Purpose.FOLDS))
     held_out = fold >= 0
     target = labels[held_out]
     if not len(target):
-        return Chosen(ways[0], 1.0, torch.zeros(0))
+        return Chosen(ways[0], torch.tensor(SHARPNESS).eq(1).float(), torch.zeros(0))
     share = 1 / torch.bincount(target).to(torch.float32)[target]
     share = share / share.mean()
     number = fold[held_out].unique(return_inverse=True)[1]
@@ -138,9 +138,17 @@ def choose_way(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
             [share * F.cross_entropy(each * scores, target, reduction="none") for each in SHARPNESS]
         )
         loss = losses.mean(1)
-        least = int((loss <= loss.min() + 1 / len(target)).nonzero()[0])
-        found.append(Chosen(way, SHARPNESS[least], losses[loss.argmin()]))
+        shares = (-len(target) / 2 * loss).softmax(0)
+        found.append(Chosen(way, shares, losses[loss.argmin()]))
     return min(found, key=lambda chosen: float(chosen.losses.mean()))
+
+
+def calibrated(scores: Tensor, shares: Tensor) -> Tensor:
+    """Return probabilities [N, C] by scores [N, C]: the mean over SHARPNESS, by shares [10]."""
+    found = torch.zeros_like(scores)
+    for share, sharpness in zip(shares.tolist(), SHARPNESS, strict=True):
+        found += share * (sharpness * scores).softmax(-1)
+    return found
 
 
 def mean_cut(graph: TrainingGraph, classes: Tensor) -> float:

@@ -107,6 +107,25 @@ def test_points_are_likely_to_match_their_copy_but_not_other_points():
     assert float(back.mean()) == pytest.approx(float(other.confidence.mean()), abs=0.05)
 
 
+@pytest.mark.parametrize(("noise", "axes"), [(0.5, 4), (0.5, 2), (3.0, 4)])
+def test_confidence_falls_with_noise_as_the_share_of_near_partners_does(noise, axes):
+    g = torch.Generator().manual_seed(0)
+    x, more = torch.randn(2, 120, axes, generator=g, dtype=torch.float64)
+    x = x * torch.linspace(2, 1, axes)
+    y = x + noise * more
+    plan = gromov_wasserstein(x, y, progress=False)
+    apart = torch.cdist(y[plan.argmax()], y)
+    is_near = (apart < apart.diagonal()[:, None]).double().mean(1) < 0.1
+    assert abs(float(plan.confidence.mean()) - float(is_near.double().mean())) < 0.15
+
+
+def test_a_few_wrong_pairs_between_unrelated_graphs_do_not_make_them_sure():
+    """Beliefs agree with the pairs that they come from."""
+    pairs = torch.arange(5).expand(2, -1)
+    plan = match_graphs(random_graph(120), random_graph(120, seed=1), known_pairs=pairs)
+    assert float(plan.confidence[5:].mean()) < 0.2
+
+
 def test_confidence_does_not_depend_on_the_unit():
     x, y = (points(40, 3, seed) * torch.tensor([3.0, 2.0, 1.0]) for seed in (0, 1))
     plain, scaled = (

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73)  # of `evidence`
 
-BELIEF_WEIGHTS = (0.66, 0.34, 0.39, 5.15, -1.29)  # of `belief_evidence`
+BELIEF_WEIGHTS = (0.64, 0.49, 1.3, -2.73, 0.53)  # of `belief_evidence`
 
 
 def belief_confidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
@@ -39,13 +39,14 @@ def belief_confidence(belief: Array, of_known: Array, bits: float | None, by_edg
 def belief_evidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
     """Compute logarithmic odds of beliefs, of edges, and of known pairs on average: [N, 5].
 
-    And whether there are features, and what they say: one bit at most.
+    Where few pairs are known, and features say little, beliefs agree with themselves whether they
+    are right or not, known pairs as well: edges count in their place.
     """
-    few = SCHEDULE.few_pairs / (SCHEDULE.few_pairs + len(of_known))
+    few = SCHEDULE.few_pairs / (SCHEDULE.few_pairs + len(of_known)) * (1 - min(bits or 0.0, 1.0))
     mean = (of_known.sum() + 1) / (len(of_known) + 2)
     both = (np.clip(each, 1e-3, 1 - 1e-3) for each in (belief, by_edges))
     own, edges = (np.log(each / (1 - each)) for each in both)
-    sides = np.array([np.log(mean / (1 - mean)), min(bits or 0.0, 1.0), bits is not None])
+    sides = np.array([1, few, (1 - few) * np.log(mean / (1 - mean))])
     return np.column_stack([own, few * edges, np.tile(sides, (len(belief), 1))])
 
 

@@ -9,7 +9,8 @@ their spectra share. So the agreement of the costs of matched pairs,
 
 is compared with that of an alignment with a target of the same spectrum and another shape: the
 coordinates on each principal axis of the matched target points, permuted. A logistic model weighs
-by what factor the disagreement is smaller, and the agreement of the costs of each point.
+by what factor the disagreement is smaller (as noise grows, hardly, long before partners are wrong:
+so its logarithm counts), and the agreement of the costs of each point.
 `examples/benchmarks/alignment_confidence.py` fits it to simulated pairs, among them ones that do
 not correspond, and measures it on others.
 """
@@ -29,9 +30,10 @@ from .schedule import SCHEDULE, Run
 from .starts import Points, find_starts
 
 NEAR = 0.1  # of the target points: who is among the nearest to the true partner is near it
-WEIGHTS = (-3.4, 3.13, 0.58)  # of `evidence`
+WEIGHTS = (1.0, 1.38, 0.57)  # of `evidence`
 
 _LEAST = 1e-3  # disagreement: less is the same
+_SMALLER = 0.05  # logarithm of the factor by which chance makes it smaller
 
 
 def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
@@ -54,7 +56,7 @@ def evidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -
     null = _null_agreement(first, second, plan, mass, backend)
     smaller = math.log((1 - null + _LEAST) / (max(1 - whole, 0) + _LEAST))
     ones = torch.ones_like(cosine)
-    columns = [ones, smaller * ones, -(1 - cosine + _LEAST).log()]
+    columns = [ones, math.log(max(smaller, 0) + _SMALLER) * ones, -(1 - cosine + _LEAST).log()]
     return torch.stack(columns, 1)
 
 
