@@ -30,7 +30,7 @@ from .schedule import SCHEDULE, Run
 from .starts import Points, find_starts
 
 NEAR = 0.1  # of the target points: who is among the nearest to the true partner is near it
-WEIGHTS = (1.0, 1.38, 0.57)  # of `evidence`
+WEIGHTS = (0.73, 1.49, 0.69)  # of `evidence`
 
 _LEAST = 1e-3  # disagreement: less is the same
 _SMALLER = 0.05  # logarithm of the factor by which chance makes it smaller
