@@ -46,11 +46,11 @@ def describe(path: Path) -> Iterator[str]:
         yield f"  - {name}: {why}"
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Print the columns of all tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folders", type=Path, nargs="*")
-    for folder in parser.parse_args().folders or folders():
+    for folder in parser.parse_args(argv).folders or folders():
         for path in sorted(each for each in folder.rglob("*") if each.suffix in ENDINGS):
             for line in describe(path):
                 print(line)
