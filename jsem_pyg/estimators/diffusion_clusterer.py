@@ -15,7 +15,6 @@ from .._checks import check_positive_int
 from .._files import as_path
 from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
-from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels, measure_distinctness
 from ..training.clusters import SpectralClusters, is_better
 from ..training.training_graph import TrainingGraph
@@ -259,8 +258,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         # The same edges, wherever ties fall now.
         self._graph.graph = TrainingGraph(x, edge_index, edge_weight)
         q = content["q"]
-        with torch.random.fork_rng(devices=[]):  # initial weights are drawn
-            model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
+        model = self._new_model(q.size(1)).eval()
         model.load_state_dict(content["model"])
         self._diffuse(model, q, self.by_graph_)
         self._place_clusters()

@@ -1,9 +1,9 @@
 """A few labels that spread over the neighbour graph, as a classifier of scikit-learn's."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Number
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -12,7 +12,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from ..graph import GraphStructure
-from ..training.label_spread import calibrated, choose_way, logarithm, mean_cut, ways_to_spread
+from ..training.label_spread import (
+    UNCHANGED,
+    calibrated,
+    choose_way,
+    fill_sizes,
+    logarithm,
+    mean_cut,
+    read_sizes,
+    ways_to_spread,
+)
 from ..training.training_graph import TrainingGraph, keep_known
 from .neighbor_estimator import ClassEstimator
 
@@ -34,7 +43,9 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     Classes may have any shape, and count alike, however many labels or points they have.
 
     With one label a class nothing can be held out. Labels then spread by the longest walks, which
-    is close to Poisson learning, and the probabilities are not measured by anything.
+    is close to Poisson learning, and the probabilities are not measured by anything. The sizes of
+    the classes, where they are known, say most then: probabilities get these means, and classes
+    are told apart by heat, thresholds and sizes in turn.
 
     A point without a path to any label has the shares of the classes among the labels.
 
@@ -45,6 +56,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
+        class_sizes: how large the classes are, if that is known: [C] numbers or shares, in the
+            order of `classes_`.
         random_state: of the triplets and of an approximate search (above 100,000 points).
 
     Attributes:
@@ -69,6 +82,22 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         ([3, 7], [3])
     """
 
+    def __init__(
+        self,
+        n_neighbors: int = 15,
+        *,
+        metric: str = "auto",
+        scale: str | None = "auto",
+        t: float | Literal["auto"] = "auto",
+        kernel: str | None = "gaussian",
+        class_sizes: Sequence[float] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.class_sizes = class_sizes
+        super().__init__(
+            n_neighbors, metric=metric, scale=scale, t=t, kernel=kernel, random_state=random_state
+        )
+
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the classes of X from the labels that are known.
 
@@ -83,9 +112,10 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             graph = self._graph.graph
             known = _is_known(y)
             self.classes_, number = np.unique(y[known], return_inverse=True)
+            sizes = read_sizes(self.class_sizes, len(self.classes_))
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
-            self._spread(labels)
+            self._spread(labels, sizes)
             self._reached = _reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
             p = keep_known(self._calibrated(self._field.p), labels)
@@ -95,11 +125,19 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         self._is_fitted = True
         return self
 
-    def _spread(self, labels: Tensor) -> None:
-        """Spread the labels [N], and keep self-training from there if held-out labels prefer it."""
+    def _spread(self, labels: Tensor, sizes: Tensor | None) -> None:
+        """Spread the labels [N], and keep self-training from there if held-out labels prefer it.
+
+        Not with sizes [C] that are given, which self-training does not know.
+        """
         graph, count = self._graph.graph, len(self.classes_)
         t, ways = ways_to_spread(graph, self._times, self._seed)
         start = choose_way(ways, labels, self._seed)
+        p = start.probabilities(labels)
+        if sizes is not None:
+            p = fill_sizes(*self._graph.edges, p, labels, sizes.to(p))
+            self._sharpness = UNCHANGED
+            return self._take_instead(keep_known(p, labels))
 
         def train(known: Tensor) -> Tensor:
             self._self_train(count, known, times=[t], start=start)
@@ -110,7 +148,6 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             return logarithm(self._field.p)
 
         trained = choose_way([train], labels, self._seed)
-        p = start.probabilities(labels)
         classes = self._self_train(count, labels, times=[t], start=start)
         if not (trained.beats(start.losses) or start.beats(trained.losses)):
             is_worse = mean_cut(graph, p.argmax(-1)) < mean_cut(graph, classes)

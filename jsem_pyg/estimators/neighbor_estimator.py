@@ -245,9 +245,7 @@ class ClassEstimator(NeighborEstimator):
 
     def _self_train(self, num_classes: int, labels: Tensor | None = None, **start: Any) -> Tensor:
         """Train a classifier on the graph, and return the class [N] of each node."""
-        graph = self._graph.graph
-        with torch.random.fork_rng(devices=[]):  # initial weights are drawn
-            model = DiffusionClassifier(graph.x.size(1), num_classes).to(graph.x.dtype)
+        graph, model = self._graph.graph, self._new_model(num_classes)
         options = {"times": self._times, "labels": labels, "seed": self._seed, **start}
         self_train(model, graph, **options)
         q = keep_known(model.classify(graph.x).detach(), labels)
@@ -255,9 +253,15 @@ class ClassEstimator(NeighborEstimator):
         return keep_known(self._field.p, labels).argmax(-1)
 
     def _take_instead(self, p: Tensor) -> None:
-        """Replace the trained probabilities by others [N, C], found along the edges."""
-        self._model.isotropic.time.set(self._times[0])
-        self._diffuse(self._model, p.to(self._q), by_graph=True)
+        """Take probabilities [N, C] that were found along the edges, not by training."""
+        model = self._new_model(p.size(1)).eval()
+        model.isotropic.time.set(self._times[0])
+        self._diffuse(model, p.to(self._graph.graph.x), by_graph=True)
+
+    def _new_model(self, num_classes: int) -> DiffusionClassifier:
+        x = self._graph.graph.x
+        with torch.random.fork_rng(devices=[]):  # initial weights are drawn
+            return DiffusionClassifier(x.size(1), num_classes).to(x.dtype)
 
     def _diffuse(self, model: DiffusionClassifier, q: Tensor, by_graph: bool) -> None:
         """Diffuse probabilities q [N, C] on the graph, ready for new points."""

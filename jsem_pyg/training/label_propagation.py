@@ -35,7 +35,7 @@ from ..graph.read_data import check_data, read_data
 from ..graph.relations import LEFT_OUT, merge_reverse, read_hetero_data, say_of_self_loops
 from ..nn.conductance import as_columns, make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations
-from .label_spread import Chosen, Way, choose_way, walks_along
+from .label_spread import Chosen, Way, choose_way, fill_sizes, read_sizes, walks_along
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
 
@@ -69,6 +69,7 @@ def propagate_labels(
     steps: int = 30,
     folds: int = 6,
     seed: int = 0,
+    class_sizes: Sequence[float] | None = None,
 ) -> PropagatedLabels:
     r"""Spread a few labels by heat, along edges whose conductance is learned from the labels.
 
@@ -130,6 +131,9 @@ def propagate_labels(
         steps: Steps of Adam from each start.
         folds: Number of draws; at least two if there are relations.
         seed: Of the draws, and of what is random in the conductance.
+        class_sizes: How large the classes are, [C] numbers or shares of all nodes (of the type
+            `target`), if that is known: probabilities then have these means
+            (Calder et al., "Poisson learning", ICML 2020).
 
     Returns:
         A record with `probabilities` [N, C] of the labelled type, one or zero where a label is
@@ -166,6 +170,7 @@ def propagate_labels(
         raise ValueError(f"Expected 'folds' to be at least 2 for a standard error (got {folds}).")
     rows = slice(None) if target is None else graph.rows[target]
     labels = _read_labels(labels, graph, rows)
+    sizes = read_sizes(class_sizes, int(labels.max()) + 1)
     draws = derive_generator(seed, Purpose.FOLDS)
     if isinstance(conductance, str) and graph.edge_attr is not None:
         columns = [robust_standardize(column) for column in graph.edge_attr.T]
@@ -185,8 +190,11 @@ def propagate_labels(
             error = model.error_of_relations(is_source)[known]
             relations = Relations(names, model.of_relations().detach()[known], error)
     with torch.no_grad():
-        probabilities = keep_known(best.probabilities(labels).to(graph.weight), labels)
+        p = best.probabilities(labels)
         model.load_state_dict(state)
+        if sizes is not None:
+            p = fill_sizes(graph.structure, model.conducting(), p, labels, sizes.to(p), rows)
+        probabilities = keep_known(p.to(graph.weight), labels)
         of_types = {name: probabilities[place] for name, place in graph.rows.items()}
         found = model.conductance() if state is learned else torch.ones_like(graph.weight)
         if graph.given_type is not None:

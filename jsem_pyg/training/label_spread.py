@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._groups import group_places
+from ..diffusion import heat_diffusion
 from ..diffusion.filters import PersonalizedPageRank
 from ..graph import GraphStructure
 from .heat_classifier import diffused_features, logistic_regression
@@ -24,8 +25,11 @@ from .training_graph import TrainingGraph
 RESTARTS = (0.003, 0.03, 0.3)  # the first one where no label can be held out
 PARTS = 4  # of the labels of a class, whose walks say how far they spread
 FOLDS = 5
+# Of classes with given sizes: rounds, steps to the sizes in each, times of heat, and sharpness.
+ROUNDS, STEPS, TIMES, SHARP = 20, 20, 3, 8.0
 LEAST = 1e-6  # of a probability, or of a class's visits, as a share of their mean
 SHARPNESS = [2.0**power for power in range(-2, 8)]
+UNCHANGED = torch.tensor(SHARPNESS).eq(1).float()  # shares of SHARPNESS
 
 Way = Callable[[Tensor], Tensor]  # from labels [N], -1 where unknown, to scores [N, C]
 
@@ -126,7 +130,7 @@ def choose_way(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
     held_out = fold >= 0
     target = labels[held_out]
     if not len(target):
-        return Chosen(ways[0], torch.tensor(SHARPNESS).eq(1).float(), torch.zeros(0))
+        return Chosen(ways[0], UNCHANGED, torch.zeros(0))
     share = 1 / torch.bincount(target).to(torch.float32)[target]
     share = share / share.mean()
     number = fold[held_out].unique(return_inverse=True)[1]
@@ -149,6 +153,57 @@ def calibrated(scores: Tensor, shares: Tensor) -> Tensor:
     for share, sharpness in zip(shares.tolist(), SHARPNESS, strict=True):
         found += share * (sharpness * scores).softmax(-1)
     return found
+
+
+@torch.no_grad()
+def fill_sizes(
+    structure: GraphStructure,
+    weight: Tensor,
+    p: Tensor,
+    labels: Tensor,
+    sizes: Tensor,
+    rows: slice = slice(None),
+) -> Tensor:
+    """Return class probabilities [N, C] whose means over rows are the sizes [C], of sum one.
+
+    From probabilities p [N, C] on, in turn: those of each class are multiplied by the number that
+    gives it its size; every node takes its likeliest class, or its label [N]; and these classes
+    diffuse, from labels that stay; until none changes. Nodes that no label reaches do not count.
+
+    Source: Calder et al., "Poisson learning", ICML 2020, for heat, thresholds and sizes in turn.
+    """
+    count = p.size(1)
+    component = structure.component
+    reached = torch.isin(component, component[labels >= 0])[rows]
+    offset, classes, sharpness = torch.zeros_like(sizes), labels, 1.0
+    known = (labels >= 0)[:, None]
+    for _ in range(ROUNDS):
+        scores = sharpness * logarithm(p)
+        for _ in range(STEPS):
+            found = (scores + offset)[rows][reached].softmax(-1).mean(0)
+            offset = offset + (sizes / found).log()
+        result = (scores + offset).softmax(-1)
+        before, classes = classes, result.argmax(-1).where(labels < 0, labels)
+        if torch.equal(before, classes):
+            break
+        sharpness, p = SHARP, F.one_hot(classes, count).to(weight)
+        for _ in range(TIMES):
+            heat = heat_diffusion(p, structure, weight, 1.0, normalization="rw")
+            p = p.where(known, heat.clamp(min=0))
+    return result
+
+
+def read_sizes(class_sizes: Sequence[float] | None, num_classes: int) -> Tensor | None:
+    """Check the sizes of all classes, and return shares [C]; None if none are given."""
+    if class_sizes is None:
+        return None
+    sizes = torch.as_tensor(class_sizes, dtype=torch.float64)
+    if sizes.shape != (num_classes,) or not bool((sizes.isfinite() & (sizes > 0)).all()):
+        raise ValueError(
+            f"Expected 'class_sizes' to hold a positive number for each of {num_classes} classes, "
+            f"in their order (got {class_sizes})."
+        )
+    return sizes / sizes.sum()
 
 
 def mean_cut(graph: TrainingGraph, classes: Tensor) -> float:

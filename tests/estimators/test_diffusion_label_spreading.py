@@ -53,6 +53,22 @@ def test_without_a_label_there_is_nothing_to_learn():
         DiffusionLabelSpreading().fit(X, np.full(NUM_FITTED, -1))
 
 
+def test_sizes_of_digits_that_are_known_help():
+    """Of odd digits ten times as many as of even ones, with one label each."""
+    X, y = load_digits(return_X_y=True)
+    draw = np.random.default_rng(0)
+    of = [draw.permutation(np.flatnonzero(y == c))[: 170 if c % 2 else 17] for c in range(10)]
+    X, y = X[np.concatenate(of)], y[np.concatenate(of)]
+    known = np.full(len(y), -1)
+    known[[np.flatnonzero(y == c)[0] for c in range(10)]] = np.arange(10)
+    sizes = np.bincount(y)
+    model = DiffusionLabelSpreading(class_sizes=sizes, random_state=0).fit(X, known)
+    assert model.by_graph_
+    assert (model.transduction_ == y).mean() > 0.85
+    mean = model.label_distributions_.mean(0)
+    np.testing.assert_allclose(mean, sizes / len(y), atol=0.02)
+
+
 def test_five_labels_of_each_digit_tell_unseen_ones():
     X, y = load_digits(return_X_y=True)
     known = np.full(700, -1)

@@ -148,6 +148,16 @@ def test_neither_class_swallows_the_other(sizes, given):
     assert sum(recall) / 2 > 0.6
 
 
+def test_class_sizes_are_those_of_the_labelled_type():
+    data, _, labels = heterogeneous()
+    sizes = [3, 2, 1]
+    found = propagate_labels(data, labels, "item", steps=2, class_sizes=sizes)
+    mean = found.probabilities.mean(0)
+    torch.testing.assert_close(mean, torch.tensor(sizes) / 6, rtol=0, atol=0.1)
+    free = propagate_labels(data, labels, "item", steps=2).probabilities.mean(0)
+    torch.testing.assert_close(free, torch.ones(3) / 3, rtol=0, atol=0.1)
+
+
 def test_the_unit_of_edge_features_does_not_matter():
     data, _ = planted()
     labels = some_labels(data.y, 5)

@@ -8,7 +8,9 @@ from jsem_pyg.training.label_spread import (
     SHARPNESS,
     Chosen,
     choose_way,
+    fill_sizes,
     mean_cut,
+    read_sizes,
     walk,
     ways_to_spread,
 )
@@ -111,3 +113,23 @@ def test_ways_follow_the_edges_and_the_features():
         assert way(labels)[:6].argmax(1).tolist() == [0, 0, 0, 1, 1, 1]
     torch.testing.assert_close(ways[0](labels)[6:], torch.full((2, 2), 1e-6).double().log())
     assert ways[-1](labels)[6:].argmax(1).tolist() == [1, 1]
+
+
+def test_sizes_that_are_given_are_those_of_the_result():
+    """A path of thirty nodes, and a pair that no label reaches: it does not count."""
+    path = torch.arange(29)
+    edge = torch.cat([torch.stack([path, path + 1]), torch.tensor([[30], [31]])], 1)
+    graph = TrainingGraph(torch.zeros(32, 1), torch.cat([edge, edge.flip(0)], 1))
+    labels = torch.full((32,), -1)
+    labels[[0, 29]] = torch.tensor([0, 1])
+    weight = torch.ones(60).double()
+    start = walk(graph.structure, weight, 0.03, 0.0, labels).softmax(1)
+    for many in (6, 15, 24):
+        sizes = read_sizes([many, 30 - many], 2)
+        p = fill_sizes(graph.structure, weight, start, labels, sizes)
+        torch.testing.assert_close(p[:30].mean(0), sizes, atol=0.02, rtol=0)
+        assert abs(int((p[:30].argmax(1) == 0).sum()) - many) <= 1
+    assert read_sizes(None, 2) is None
+    for wrong in ([1, 0], [1, 2, 3], [float("nan"), 1], 3):
+        with pytest.raises(ValueError, match="'class_sizes' to hold a positive number for each"):
+            read_sizes(wrong, 2)
