@@ -37,7 +37,7 @@ from jsem_pyg.training import classify_by_heat, interpolate, propagate_labels
 from jsem_pyg.transport import match_graphs
 
 ALIKE = 0.02
-CLOUDS = ("ball", "heavy tails", "square", "ring")
+CLOUDS = ("ball", "heavy tails", "skewed", "square", "ring")
 
 
 class Family(NamedTuple):
@@ -122,7 +122,7 @@ def families(scale: float) -> Iterator[Family]:
             lambda draw, shape=shape: clusters(*shaped(draw, shape, int(900 * scale))),
         )
     for cloud in CLOUDS:
-        for columns in (2, 10, 100):
+        for columns in (1, 2, 10, 100) if cloud != "ring" else (2, 10, 100):
             yield Family(
                 "clusters",
                 f"one {cloud}, {columns} columns",
@@ -202,6 +202,8 @@ def one_cloud(draw: np.random.Generator, cloud: str, count: int, columns: int) -
     """Points without clusters."""
     if cloud == "heavy tails":
         return draw.standard_t(5, size=(count, columns))
+    if cloud == "skewed":
+        return draw.lognormal(size=(count, columns))
     if cloud == "square":
         return draw.uniform(size=(count, columns))
     x = draw.normal(size=(count, columns))

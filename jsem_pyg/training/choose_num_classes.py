@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
-from .._precision import center_and_normalize
+from .._precision import center_and_normalize, unit_rows
 from ..diffusion import heat_diffusion
+from ..kernels.edge_dot import edge_dot
 from ..neighbors import knn_graph
 from .clusters import APART, SpectralClusters, merged_clusters, valleys
 from .seeds import Purpose, derive_generator, seeded_rng
@@ -36,12 +38,14 @@ LEAST_DISTINCTNESS = 1 / 3
 # What chance and shape make of one cloud: the valley around a part of it, where eigenvalues leave a
 # gap and where they do not; the score of a ring beside that of a Gaussian.
 ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
+IN_ONE_COLUMN = 6.0  # times that: few links cross a place
 ORDINARY_SCORE = 1.2
 WORTH = 0.5  # the share of the best score that the stability of clusters apart has, or
 # more clusters are looked for: a few copies apart from a thousand texts are not all there is.
 CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
 CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
+LEAST_LENGTH = 1e-9  # of an edge, as a share of the mean
 LEAST_NEIGHBORS = 5  # of a point of a cloud
 
 
@@ -84,10 +88,11 @@ def choose_num_classes(
 
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
     times as good as those of data without clusters: either their score, beside the best score of
-    Gaussian clouds of the same mean, covariance and number of points; or the valley around each of
+    clouds of the same mean, covariance, skew and number of points; or the valley around each of
     them, beside the deepest that chance makes inside one cloud (1.5 where the eigenvalues leave a
-    gap, else 6: the most weight that is cut on the way from the core outwards, over the cut of
-    the cluster). It is taken from 1/3 on.
+    gap, else 6, and six times that in one column: the most weight that is cut on the way from the
+    core outwards, over the cut of the cluster, where an edge weighs one over its squared length,
+    or over that of the usual one at either end). It is taken from 1/3 on.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -140,14 +145,15 @@ def choose_levels(
     scores, finest = _score_numbers(graph, largest, [t, *LEVEL_TIMES], seed)
     curve = {count: float(score[0, 0]) for count, score in scores.items()}
     modes = SpectralClusters(graph, largest, seed) if modes is None else modes
+    even = _weigh_by_length(graph, metric)
     depth = {
-        n: _depth(graph, labels, ORDINARY_VALLEY if gap >= APART else ORDINARY_VALLEY_WITHOUT_GAP)
+        n: _depth(even, labels, ORDINARY_VALLEY if gap >= APART else ORDINARY_VALLEY_WITHOUT_GAP)
         for n, (labels, gap) in modes.apart.items()
         # A cluster of no more points than one point has neighbours is none.
         if int(torch.bincount(labels).min()) > modes.least_degree
     }
     distinct = [n for n, found in depth.items() if found >= LEAST_DISTINCTNESS]
-    best = max(filter(modes.lie_apart, distinct), default=1)
+    best = max(distinct, default=1)
     found, stable = depth.get(best, 0.0), 0.0
     if best > 1:
         stable = float(_stability(graph, modes.apart[best][0], best, [t])[0])
@@ -155,11 +161,9 @@ def choose_levels(
     if best == 1 or stable < WORTH * curve[highest]:
         few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
         others = _beyond(few, _score_of_clouds(graph, t, seed, metric))
-        if others >= LEAST_DISTINCTNESS:
+        if highest != best and others >= LEAST_DISTINCTNESS:
             best, found = highest, others
-        elif best == 1:  # long arms, which leave a small gap, and whose score is that of one cloud
-            best = max(distinct, default=1)
-            found = depth.get(best, others)
+        found = max(found, others)
     ranked = rank_levels({count: score[1, 1:] for count, score in scores.items()})
     if found < LEAST_DISTINCTNESS:
         best, ranked = 1, []
@@ -182,6 +186,7 @@ def measure_distinctness(
     score = _agreement(HalvesClassifier(x, seed), labels, count)
     score *= float(_stability(graph, labels, count, [STABILITY_TIME])[0])
     clouds = _score_of_clouds(graph, STABILITY_TIME, seed, metric)
+    graph = _weigh_by_length(graph, metric)
     return max(_depth(graph, labels, ORDINARY_VALLEY_WITHOUT_GAP), _beyond(score, clouds))
 
 
@@ -200,7 +205,33 @@ def _beyond(value: float, ordinary: float) -> float:
 
 def _depth(graph: TrainingGraph, labels: Tensor, ordinary: float) -> float:
     """Measure the distinctness of clusters [N] by the flattest valley around one."""
+    ordinary *= IN_ONE_COLUMN if graph.x.size(1) == 1 else 1
     return _beyond(float(valleys(graph, labels).min()), ordinary)
+
+
+def _metric_of(graph: TrainingGraph, metric: str | None) -> str:
+    """Return how points were compared: by direction, where all have one length."""
+    if metric is not None:
+        return metric
+    length = graph.x.norm(dim=1)
+    return "cosine" if bool(torch.isclose(length, length[:1], rtol=1e-3).all()) else "l2"
+
+
+def _weigh_by_length(graph: TrainingGraph, metric: str | None) -> TrainingGraph:
+    """Weigh an edge by the inverse square of its length, or of the mean one at either end.
+
+    The width of a kernel is too short for the tails of a cloud, which it would cut off.
+    """
+    x = unit_rows(graph.x) if _metric_of(graph, metric) == "cosine" else graph.x
+    x, (source, target) = (x - x.mean(0)).double(), graph.edge_index
+    square = x.square().sum(1)
+    square = square[source] + square[target] - 2 * edge_dot(x, x, source, target)
+    length = square.clamp(min=0).sqrt()
+    number = torch.bincount(source, minlength=len(x)).clamp(min=1)
+    mean = torch.bincount(source, length, len(x)) / number
+    length = torch.stack([length, mean[source], mean[target]]).amax(0)
+    least = LEAST_LENGTH * length.mean() + torch.finfo(length.dtype).tiny
+    return replace(graph, edge_weight=(length.clamp(min=least) / least).pow(-2))
 
 
 def _score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | None) -> float:
@@ -212,22 +243,36 @@ def _score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | No
     if k < 1 or graph.x.numel() == 0:
         return 0.0
     generator = derive_generator(seed, Purpose.SKETCH)
-    rows = graph.x.cpu().float()
-    if metric is None:
-        length = rows.norm(dim=1)
-        metric = "cosine" if bool(torch.isclose(length, length[:1], rtol=1e-3).all()) else "l2"
+    rows, metric = graph.x.cpu().float(), _metric_of(graph, metric)
     scale = rows.abs().max().clamp(min=torch.finfo(rows.dtype).tiny)
     rows = rows[torch.randperm(n, generator=generator)[:CLOUD_ROWS]] / scale
     mean = rows.mean(0)
     best = []
     for _ in range(max(1, min(MOST_CLOUDS, CLOUD_POINTS // n))):
         draw = torch.randn(n, len(rows), generator=generator)
-        x = mean + draw @ (rows - mean) / len(rows) ** 0.5
+        x = _bend(mean + draw @ (rows - mean) / len(rows) ** 0.5, rows)
         edge_index, weight = knn_graph(x, k, metric, seed=seed, progress=False)
         cloud = TrainingGraph(*(value.to(graph.x.device) for value in (x, edge_index, weight)))
         scores = _score_numbers(cloud, CLOUD_LARGEST, [t], seed)[0]
         best.append(max(float(score[0, 0]) for score in scores.values()))
     return ORDINARY_SCORE * float(np.mean(best))
+
+
+def _bend(x: Tensor, rows: Tensor) -> Tensor:
+    """Give Gaussian columns x [N, D] the skew and tails of rows [M, D], without their valleys.
+
+    The change is linear between quantiles at -1, 0 and 1 standard deviations, and to those at -2
+    and 2; a column of few values stays as it is.
+    """
+    share = torch.special.ndtr(torch.arange(-2.0, 3.0))
+    old, new = (
+        each[:CLOUD_ROWS].sort(dim=0).values[(share * (min(len(each), CLOUD_ROWS) - 1)).long()]
+        for each in (x, rows)
+    )
+    part = (x > old[1:-1, None]).sum(0)
+    slope = new.diff(dim=0) / old.diff(dim=0).clamp(min=torch.finfo(x.dtype).tiny)
+    bent = new.gather(0, part) + (x - old.gather(0, part)) * slope.gather(0, part)
+    return torch.where((slope > 0).all(0), bent, x)
 
 
 def _score_numbers(

@@ -25,10 +25,19 @@ def spirals():
     return np.stack([angle * np.cos(turned), angle * np.sin(turned)], axis=1), y
 
 
+def arms():
+    draw = np.random.default_rng(1)
+    y, way = np.arange(900) % 3, 0.8 + 6.6 * np.sqrt(draw.uniform(size=900))
+    angle = way + 2 * np.pi * y / 3
+    x = way[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    return x + 0.15 * draw.normal(size=x.shape), y
+
+
 SHAPES = {
     "moons": make_moons(300, noise=0.05, random_state=10),
     "circles": make_circles(300, factor=0.4, noise=0.04, random_state=3),
     "spirals": spirals(),
+    "three arms": arms(),
     "one column": groups([0, 50, 100], 40),
     "a wide column": groups([[0, 0], [60, 0], [120, 0]], 40),
     "a cross": groups([[0, 0], [9, 0], [-9, 0], [0, 9], [0, -9]], 40),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, fit
 from jsem_pyg.training.choose_num_classes import (
     Level,
+    _bend,
     _stability,
+    _weigh_by_length,
     choose_levels,
     join_levels,
     rank_levels,
@@ -82,12 +86,19 @@ def test_stability_is_that_of_the_formula():
     )
 
 
-@pytest.mark.parametrize("shape", ["ball", "tails", "square", "ring"])
+@pytest.mark.parametrize(
+    "shape",
+    ["ball", "tails", "square", "ring", "column", "column of tails", "skewed", "skewed column"],
+)
 def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
     draw = np.random.default_rng(1)
-    x = draw.normal(size=(300, 3))
+    x = draw.normal(size=(1000, 1) if "column" in shape else (300, 3))
     if shape == "tails":
         x = draw.standard_t(5, size=(300, 3))
+    elif "tails" in shape:
+        x = draw.standard_t(5, size=(1000, 1))
+    elif "skewed" in shape:
+        x = np.exp(x if "column" in shape else draw.normal(size=(300, 10)))
     elif shape == "square":
         x = draw.uniform(size=(300, 2))
     elif shape == "ring":
@@ -103,6 +114,29 @@ def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
     model = fit(DiffusionClassifier(x.size(1)), data, progress=False).model
     assert model.num_classes == 1
     assert choose_num_classes(blobs(3)).distinctness > 0.9
+
+
+def test_columns_are_bent_to_the_quantiles_of_others():
+    draw = torch.Generator().manual_seed(0)
+    x, rows = (torch.randn(2000, 3, generator=draw) for _ in range(2))
+    rows[:, 1] = rows[:, 1].exp()
+    rows[:, 2] = rows[:, 2].clamp(min=0)  # few values: it stays
+    bent, share = _bend(x, rows), torch.tensor([0.03, 0.2, 0.5, 0.8, 0.97])
+    torch.testing.assert_close(bent[:, 2], x[:, 2])
+    for i in (0, 1):
+        found, expected = bent[:, i].quantile(share), rows[:, i].quantile(share)
+        torch.testing.assert_close(found, expected, rtol=0.2, atol=0.05)
+        assert torch.equal(bent[:, i].argsort(), x[:, i].argsort())
+
+
+def test_lengths_weigh_alike_in_any_unit_and_place():
+    graph = prepare_graph(blobs(3))
+    expected = _weigh_by_length(graph, "l2").edge_weight
+    far = replace(graph, x=1e3 * graph.x.double() + 1e5)
+    found = _weigh_by_length(far, "l2").edge_weight
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
+    same = replace(graph, x=torch.zeros_like(graph.x))
+    assert _weigh_by_length(same, "l2").edge_weight.unique().numel() == 1
 
 
 @pytest.mark.parametrize(
