@@ -161,7 +161,7 @@ def choose_levels(
     if best == 1 or stable < WORTH * curve[highest]:
         few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
         others = _beyond(few, _score_of_clouds(graph, t, seed, metric))
-        if highest != best and others >= LEAST_DISTINCTNESS:
+        if highest > best and others >= LEAST_DISTINCTNESS:
             best, found = highest, others
         found = max(found, others)
     ranked = rank_levels({count: score[1, 1:] for count, score in scores.items()})

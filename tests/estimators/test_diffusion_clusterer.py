@@ -46,7 +46,8 @@ def test_groups_that_lie_apart_are_counted():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "columns"), [((450, 30, 20), 2), ((500, 25), 1), ((500, 25), 6), ((300, 40, 30), 10)]
+    ("sizes", "columns"),
+    [((450, 30, 20), 2), ((450, 30, 20), 1), ((500, 25), 1), ((500, 25), 6), ((300, 40, 30), 10)],
 )
 @pytest.mark.parametrize("number", ["given", "auto"])
 def test_clusters_of_unequal_size_are_found(sizes, columns, number):
@@ -54,7 +55,7 @@ def test_clusters_of_unequal_size_are_found(sizes, columns, number):
     y = np.repeat(np.arange(len(sizes)), sizes)
     points = draw.normal(size=(len(y), columns))
     points[:, 0] += 12 * (y == 1)
-    points[:, -1] += 12 * (y == 2)
+    points[:, -1] += 12 * (y == 2) * (2 if columns == 1 else 1)
     points, y = points[order := draw.permutation(len(y))], y[order]
     count = len(sizes) if number == "given" else "auto"
     clusterer = DiffusionClusterer(count, random_state=0).fit(points)
