@@ -36,6 +36,7 @@ MORE_MODES = 10  # than clusters: some find small pieces
 # stands between clusters. Chosen, like all below, on sets that are not reported.
 APART, SOMEWHAT_APART = 5.0, 2.0  # long arms leave smaller gaps
 SMALLEST = 1e-7  # eigenvalues below are alike: links between components may be as weak
+VOTES = 3  # of neighbours: modes may cut the tail of a cluster off
 MARGIN = 0.01  # of modularity, by which clusters of the graph alone have to be better
 # Times the valleys around clusters, beyond which modularity is not asked; one deeper than the
 # second number is as good as any.
@@ -139,7 +140,7 @@ class SpectralClusters:
 
     Some modes belong to small pieces, such as the ends of a tail: two to four points, fewer than
     half of the neighbours of one point. They are no clusters, and count to the neighbour with the
-    strongest links. Nodes without edges have no modes; they count to the first cluster.
+    strongest links; and a node to the cluster of most of its neighbours. Nodes without edges have no modes; they count to the first cluster.
 
     Attributes:
         largest: there are modes for up to so many clusters.
@@ -185,7 +186,13 @@ class SpectralClusters:
 
     def _cluster(self, modes: int) -> Tensor:
         labels = self._k_means(modes)
-        return join_pieces(labels, self._graph, (self.least_degree + 1) // 2)
+        labels = join_pieces(labels, self._graph, (self.least_degree + 1) // 2)
+        source, target = self._graph.edge_index
+        for _ in range(VOTES):
+            vote = torch.bincount(source * modes + labels[target], minlength=len(labels) * modes)
+            own = labels[:, None] == torch.arange(modes).to(labels)
+            labels = (2 * vote.view(-1, modes) + own).argmax(1)
+        return labels.unique(return_inverse=True)[1]
 
     def _k_means(self, modes: int) -> Tensor:
         rows = unit_rows(self._modes[:, :modes])

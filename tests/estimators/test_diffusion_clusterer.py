@@ -47,7 +47,7 @@ def test_groups_that_lie_apart_are_counted():
 
 @pytest.mark.parametrize(
     ("sizes", "columns"),
-    [((450, 30, 20), 2), ((450, 30, 20), 1), ((500, 25), 1), ((500, 25), 6), ((300, 40, 30), 10)],
+    [((450, 30, 20), 2), ((450, 30, 20), 1), ((1000, 20), 1), ((500, 25), 6), ((300, 40, 30), 10)],
 )
 @pytest.mark.parametrize("number", ["given", "auto"])
 def test_clusters_of_unequal_size_are_found(sizes, columns, number):
