@@ -38,7 +38,7 @@ class _Form(Module):
         if self.training and not self._has_looked and len(columns):
             self._has_looked = True
             spread, mean = torch.std_mean(columns.detach().float(), dim=0, correction=0)
-            for i in ((spread > 0) & (mean.abs() > _FAR * spread)).nonzero().flatten().tolist():
+            for i in map(int, ((spread > 0) & (mean.abs() > _FAR * spread)).nonzero().flatten()):
                 _log.warning(
                     "column %d of 'edge_attr' has a mean of %.4g, far above its spread of %.4g, "
                     "and is hardly learned from. To fix this, pass (edge_attr - "

@@ -38,7 +38,7 @@ def test_a_file_is_always_one_of_its_writers(tmp_path):
 def test_a_second_run_on_the_folder_of_a_map_is_refused(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", vectors()[0])
     make_map = import_module("jsem_pyg.command.make_map")
-    real, seen = make_map.read_rows, []
+    real, seen = make_map.limit_threads, []
     words = ["map", tmp_path / "x.npy", *WORDS, "-o", tmp_path / "map"]
 
     def meanwhile(*args):
@@ -47,7 +47,7 @@ def test_a_second_run_on_the_folder_of_a_map_is_refused(tmp_path, monkeypatch):
             seen[0] = run(*words, "--overwrite")
         return real(*args)
 
-    monkeypatch.setattr(make_map, "read_rows", meanwhile)
+    monkeypatch.setattr(make_map, "limit_threads", meanwhile)
     assert run(*words).exit_code == 0
     assert seen[0].exit_code == 1
     assert "no other run to be writing to '--output'" in seen[0].output

@@ -57,7 +57,7 @@ def _default_cost(name: str, side: Any) -> Any:
     check_instance(
         name, side, (Data, Tensor), "a Factor, a Data, or a tensor of coordinates [N, r]"
     )
-    if is_points(side) and side.shape[:1] == side.shape[1:] and side.numel():
+    if is_points(side) and side.dim() == 2 and len(side) == side.size(1) > 0:
         x = side.detach()
         largest = x.abs().max()  # to rounding, which `torch.cdist` has
         if max(100 * x.diagonal().abs().max(), 1e3 * (x - x.T).abs().max()) <= largest > 0:
