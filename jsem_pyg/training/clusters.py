@@ -140,7 +140,8 @@ class SpectralClusters:
 
     Some modes belong to small pieces, such as the ends of a tail: two to four points, fewer than
     half of the neighbours of one point. They are no clusters, and count to the neighbour with the
-    strongest links; and a node to the cluster of most of its neighbours. Nodes without edges have no modes; they count to the first cluster.
+    strongest links; then every node joins the cluster of most of its neighbours. Nodes without
+    edges have no modes; they count to the first cluster.
 
     Attributes:
         largest: there are modes for up to so many clusters.
