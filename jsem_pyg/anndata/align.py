@@ -48,6 +48,8 @@ def align(
       of what it is sent to;
     - `obs[f"{key_added}_partner"]`: the position of its best partner, -1 without one, and
       `obs[f"{key_added}_partner_name"]`: its name in `obs_names`, "" without one;
+    - `obs[f"{key_added}_confidence"]`: the probability that the partner is near the true one, see
+      :attr:`~jsem_pyg.transport.Plan.confidence`;
     - arguments, the cost reached and whether the solver converged, in `uns[key_added]`.
 
     Args:
@@ -106,6 +108,7 @@ def align(
         side.obsm[f"X_{key_added}"] = own.apply(points).numpy()
         partner = side.obs[f"{key_added}_partner"] = own.argmax().numpy()
         side.obs[f"{key_added}_partner_name"] = np.where(partner < 0, "", theirs[partner])
+        side.obs[f"{key_added}_confidence"] = own.confidence.numpy()
         more = {"cost": plan.cost, "converged": plan.converged, "shared_genes": len(genes)}
         keep_params(side, key_added, params, plan=_sparse(own, top), **more)
     return (adata, other) if copy else None

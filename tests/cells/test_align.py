@@ -30,6 +30,7 @@ def test_shared_genes_find_the_groups_both_ways(tmp_path):
     for here, there in ((one, two), (two, one)):
         partner = here.obs["align_partner"]
         assert (here.obs["align_partner_name"] == there.obs_names[partner]).all()
+        assert here.obs["align_confidence"].between(0, 1).all()
     assert one.uns["align"]["converged"]
     plan = one.uns["align"]["plan"]
     assert plan.shape == (20, 25)
@@ -103,3 +104,13 @@ def test_one_object_for_both_sides_is_refused():
     assert "align" not in one.uns
     first, second = align(one, one, copy=True, epsilon=0.1)
     assert first is not second
+
+
+def test_cells_of_a_type_that_the_other_side_lacks_may_stay_alone():
+    one, two = sides((40, 40))
+    two = two[two.obs["group"] != "g2"].copy()
+    assert align(one, two, fused=False, mass=1.0, epsilon=0.1) is None
+    alone = (one.obs["align_partner"] < 0).to_numpy()
+    assert alone.any()
+    assert (one.obs["align_partner_name"][alone] == "").all()
+    assert (one.obs["align_confidence"][alone] <= 0.5).all()
