@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import diags_array
+from scipy.sparse import dia_array
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
@@ -215,7 +215,8 @@ def _inverse(structure: GraphStructure, weight: Tensor, kind: str | None) -> "Da
     """Return a function that divides modes by their eigenvalues, as good as a filter can."""
     steps = laplacian_entries(structure, weight, kind).scipy(structure)
     # The least shift that leaves eigenvalues apart; the modes of eigenvalue zero are taken away.
-    matrix = diags_array(np.full(structure.num_nodes, 1 + 1e-13)) - steps
+    size = structure.num_nodes
+    matrix = dia_array((np.full((1, size), 1 + 1e-13), [0]), (size, size)) - steps
     factors = splu(
         matrix.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )

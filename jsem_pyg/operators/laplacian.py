@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array, dia_array
 from torch import Tensor
 
 from .._checks import (
@@ -58,7 +58,7 @@ class Entries(NamedTuple):
         away = csr_array((self.off_diagonal.numpy(), col, rowptr), shape=(size, size))
         stays = np.zeros(size) if self.diagonal is None else self.diagonal.numpy()
         stays = stays if self.isolated is None else np.where(self.isolated.numpy(), 1.0, stays)
-        return csr_array(away + diags_array(stays))
+        return csr_array(away + dia_array((stays[None], [0]), (size, size)))
 
     def operator(self, structure: GraphRows, backend: str) -> HeatOperator:
         """Hand the entries to a kernel."""

@@ -115,8 +115,8 @@ def test_gradients_are_those_of_differences(mass):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mass": 0.0}, r"'mass' to lie in \(0, 1\)"),
-        ({"mass": 1.5}, r"'mass' to lie in \(0, 1\)"),
+        ({"mass": 0.0}, r"'mass' to lie in \(0, 1\]"),
+        ({"mass": 1.5}, r"'mass' to lie in \(0, 1\]"),
         ({"mass": "all"}, "'mass' to be one of 'source'"),
         ({"mass": 0.5, "known_pairs": torch.zeros(2, 1).long()}, "'known_pairs' to be None"),
     ],

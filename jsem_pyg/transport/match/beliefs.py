@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array, hstack, vstack
+from scipy.sparse import csr_array, dia_array, hstack, vstack
 
 from .assignment import sparse_rows
 from .likelihood import FeatureLikelihood
@@ -157,7 +157,7 @@ def _evidence(
     rarity = (degree**-0.5).astype(np.float32)
     chance = edges.nnz / (degree**0.5).sum() ** 2
     near = (edges @ beliefs).tocsr()
-    rare = (edges @ (diags_array(rarity) @ beliefs)).tocsr()
+    rare = (edges @ (dia_array((rarity[None], [0]), (rarity.size,) * 2) @ beliefs)).tocsr()
     for each in (near, rare):
         each.sort_indices()
     ratio = rare.data * np.repeat(rarity / chance, np.diff(near.indptr))

@@ -9,6 +9,7 @@ from ..._checks import (
     check_bool,
     check_choice,
     check_nonnegative_int,
+    check_number,
     check_positive,
     check_positive_int,
 )
@@ -40,8 +41,10 @@ class SolverOptions:
         check_between("alpha", self.alpha, 0, 1)
         if isinstance(self.mass, str):
             check_choice("mass", self.mass, ("source",))
-        elif self.mass is not None and self.mass != 1:
-            check_between("mass", self.mass, 0, 1)
+        elif self.mass is not None:
+            check_number("mass", self.mass)
+            if not 0 < self.mass <= 1:
+                raise ValueError(f"Expected 'mass' to lie in (0, 1] (got {self.mass!r}).")
         check_positive_int("coarse", self.coarse)
         check_positive("tol", self.tol)
         check_positive_int("max_iter", self.max_iter)
