@@ -48,8 +48,8 @@ def align(
       of what it is sent to;
     - `obs[f"{key_added}_partner"]`: the position of its best partner, -1 without one, and
       `obs[f"{key_added}_partner_name"]`: its name in `obs_names`, "" without one;
-    - `obs[f"{key_added}_confidence"]`: the probability that the partner is near the true one, see
-      :attr:`~jsem_pyg.transport.Plan.confidence`;
+    - `obs[f"{key_added}_confidence"]`: the probability that the partner is near the true one, the
+      `confidence` of a :class:`~jsem_pyg.transport.Plan`;
     - arguments, the cost reached and whether the solver converged, in `uns[key_added]`.
 
     Args:
