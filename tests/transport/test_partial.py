@@ -53,7 +53,10 @@ def test_strangers_stay_alone(count, kept, lost):
     found = plan.argmax()
     assert stranger_f1(found, partner) > 0.9
     assert ((found == partner)[partner >= 0]).double().mean() > 0.7
-    confidence = plan.confidence
+    confidence, tenth = plan.confidence, len(y) // 10
+    near = torch.cdist(y, y).argsort(1)[partner, :tenth]
+    is_near = (near == found[:, None]).any(1) & (partner >= 0)
+    assert float(confidence.mean()) == pytest.approx(float(is_near.double().mean()), abs=0.12)
     assert confidence[partner < 0].mean() < 0.1 * max(float(confidence[partner >= 0].mean()), 0.1)
     if lost == 0:  # who is lost at random has neighbours who are not
         turned = plan.transposed().argmax()
@@ -79,6 +82,21 @@ def test_a_sample_is_mapped_into_an_atlas():
     outer = torch.full((len(y),), True)
     outer[plan.argmax()] = False
     assert (outer == (partner < 0)).double().mean() > 0.75
+
+
+def test_neither_unit_nor_offset_order_or_a_constant_column_matter():
+    x, y, _, share = planted(120, 0.75, 0.15, seed=7)
+    plan = align(x, y, mass=share)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    back = torch.empty_like(order).scatter_(0, order, torch.arange(len(x)))
+    others = {
+        "unit and offset": align(1000 * x + 1000, 1000 * y - 500, mass=share).argmax(),
+        "order": align(x[order], y, mass=share).argmax()[back],
+        "constant": align(torch.cat([x, torch.full_like(x[:, :1], 7)], 1), y, mass=share).argmax(),
+        "turned round": align(y, x, mass=share).transposed().argmax(),
+    }
+    for name, found in others.items():
+        assert (found == plan.argmax()).double().mean() > 0.95, name
 
 
 def test_features_alone_are_partial_linear_assignment():
@@ -117,6 +135,7 @@ def test_gradients_are_those_of_differences(mass):
     [
         ({"mass": 0.0}, r"'mass' to lie in \(0, 1\]"),
         ({"mass": 1.5}, r"'mass' to lie in \(0, 1\]"),
+        ({"mass": 1.0, "epsilon": 1e-13}, "'epsilon' to be at least"),
         ({"mass": "all"}, "'mass' to be one of 'source'"),
         ({"mass": 0.5, "known_pairs": torch.zeros(2, 1).long()}, "'known_pairs' to be None"),
     ],

@@ -23,7 +23,7 @@ from torch import Tensor
 from ..costs.factor import Factor
 from ..plan.plan import Plan
 from ..plan.scores import row_sums
-from ..problem.prepare import prepare_factor
+from ..problem.prepare import centred, prepare_factor
 from ..problem.problem import agreement, make_problem, second_moments
 from .race import race_at
 from .schedule import SCHEDULE, Run
@@ -49,10 +49,14 @@ def evidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -
     assert plan.target is not None
     mass = row_sums(plan.scores)
     mass = mass / mass.sum()
-    x, y = plan.source.double(), plan.apply(plan.target).double()
+    # About what is sent: who stays alone has no part in the agreement of the others.
+    received = plan.marginals()[1]
+    x, _ = centred(plan.source.double(), mass)
+    target, _ = centred(plan.target.double(), received / received.sum())
+    y = plan.apply(target)
     together = x.T @ (mass[:, None] * y)
     cosine = agreement(x, y, mass)
-    whole = _agreement(together, x, mass, plan.target, plan.marginals()[1])
+    whole = _agreement(together, x, mass, target, received)
     null = _null_agreement(first, second, plan, mass, backend)
     smaller = math.log((1 - null + _LEAST) / (max(1 - whole, 0) + _LEAST))
     ones = torch.ones_like(cosine)
@@ -74,7 +78,8 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
     count = min(SCHEDULE.confidence_sample, int((partner >= 0).sum()))
     if count < 2:
         return 1.0
-    chosen = torch.multinomial(mass.cpu(), count, generator=generator).to(partner.device)
+    has_partner = torch.where(partner >= 0, mass, 0).cpu()
+    chosen = torch.multinomial(has_partner, count, generator=generator).to(partner.device)
     x, y = first.x[chosen], second.x[partner[chosen]]
     sides = (
         Factor(x, kind=first.kind, sign=first.sign),

@@ -143,6 +143,8 @@ def sums_of_start(partial: Partial, moments: Tensor) -> Sums:
     x, y = partial.source.z, partial.target.z
     wide = x.new_zeros(x.size(1) - 1, y.size(1) - 1)
     wide[:rank, :other] = partial.mass * moments
+    means = [side.mass @ side.z / side.mass.sum() for side in (partial.source, partial.target)]
+    wide[rank:, other:] = partial.mass * torch.outer(means[0][rank:-1], means[1][other:-1])
     return Sums(
         wide,
         second_moments(x[:, :rank], shares[0]),

@@ -156,6 +156,7 @@ class Task:
         options = self.options
         problem, unit, critical = self._posed()
         lowest = options.epsilon * (1 / unit if options.absolute else critical)
+        resolved(problem, lowest, unit)  # raises where it is too low
         partial = self._pose_partial(unit, critical)
         temperatures = cooling_to(lowest, critical)
         effort = options.max_iter, options.tol
