@@ -22,29 +22,59 @@ def fake_model(monkeypatch):
     return calls
 
 
-def test_embeddings_with_labels(tmp_path):
-    np.savez(tmp_path / "a.npz", x=np.eye(3), y=[1, 0, 1], target_names=["a", "b"])
+@pytest.mark.parametrize("name", ["x", "embeddings", "arr_0"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_embeddings_with_labels(tmp_path, name, dtype):
+    arrays = {name: np.eye(3, dtype=dtype), "y": [1, 0, 1], "target_names": ["a", "b"]}
+    np.savez(tmp_path / "a.npz", **arrays, index=[7, 8, 9])
     (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
     dataset = EmbeddingDataset(tmp_path / "root", str(tmp_path / "A.NPZ"))
+    assert dataset[0].x.dtype == torch.float32
+    assert dataset[0].x.tolist() == np.eye(3).tolist()
     assert dataset[0].y.tolist() == [1, 0, 1]
     assert dataset.classes == ["a", "b"]
     assert dataset.num_classes == 2
 
 
-def test_lines(tmp_path, fake_model):
-    (tmp_path / "a.txt").write_text("one\n\nthree\n")
+def test_one_document_a_line_whatever_the_line_holds(tmp_path, fake_model, caplog):
+    text = "\ufeffén\r\n\r\nto\ftre\u2028fire\nfem"
+    (tmp_path / "a.txt").write_bytes(text.encode())
     data = EmbeddingDataset(tmp_path / "root", tmp_path / "a.txt", "org/name")[0]
-    assert data.x.tolist() == [[3], [0], [5]]
-    assert fake_model == [(["one", "", "three"], "org/name")]
+    assert data.x.tolist() == [[2], [0], [11], [3]]
+    assert data.y is None
+    assert fake_model == [(["én", "", "to\ftre\u2028fire", "fem"], "org/name")]
+    assert "1 of 4 documents are empty" in caplog.text
 
 
-def test_tables(tmp_path, fake_model):
-    (tmp_path / "a.csv").write_text("title,body,kind\na,b,sky\nc,d,sea\n")
-    columns = {"text_columns": ["title", "body"], "label_column": "kind"}
-    dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.csv", **columns)
-    assert fake_model[0][0] == ["a b", "c d"]
-    assert dataset[0].y.tolist() == [1, 0]
-    assert dataset.classes == ["sea", "sky"]
+@pytest.mark.parametrize(
+    ("name", "text", "options", "texts", "y", "classes"),
+    [
+        (
+            "a.csv",
+            'a,b,kind\nx,007,sky\n"y, z",008,sea\n',
+            {"text_columns": ("b", "a"), "label_column": "kind"},
+            ["007 x", "008 y, z"],
+            [1, 0],
+            ["sea", "sky"],
+        ),
+        ("a.csv", "text,n\na,3\n", {"text_columns": "n"}, ["3"], None, []),
+        ("a.csv", "text,label\na,01\nb,1\nc,2\n", {}, ["a", "b", "c"], [0, 1, 2], ["01", "1", "2"]),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": null, "label": 2}\n{"label": 1}\n',
+            {},
+            ["a", "", ""],
+            [1, 2, 1],
+            ["0", "1", "2"],
+        ),
+    ],
+)
+def test_tables(tmp_path, fake_model, name, text, options, texts, y, classes):
+    (tmp_path / name).write_text(text)
+    dataset = EmbeddingDataset(tmp_path / "root", tmp_path / name, **options)
+    assert fake_model[0][0] == texts
+    assert y is None or dataset[0].y.tolist() == y
+    assert dataset.classes == classes
 
 
 def test_the_kind_of_a_packed_file_is_part_of_its_name(tmp_path, fake_model):
@@ -85,13 +115,49 @@ def test_bad_paths_are_refused(tmp_path):
         EmbeddingDataset(tmp_path, tmp_path / "a.doc")
 
 
-def test_errors_name_the_file(tmp_path, fake_model):
-    np.savez(tmp_path / "b.npz", x=np.eye(3), y=[0, 1])
-    with pytest.raises(ValueError, match=r"In '.*b\.npz': Expected 'y' to have shape \[3\]"):
-        EmbeddingDataset(tmp_path, tmp_path / "b.npz")
-    (tmp_path / "c.csv").write_text("label,text\n-1,a\n0,b\n")
-    with pytest.raises(ValueError, match=r"In '.*c\.csv': .*class indices .* from -1 to 0"):
-        EmbeddingDataset(tmp_path, tmp_path / "c.csv")
+X = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": [[np.nan, 1.0]]}, "'x' to be finite"),
+        ({"x": [[1e300, 1.0]]}, "'x' to be finite"),
+        ({"x": np.ones(3)}, "'x' to have shape"),
+        ({"x": np.ones((2, 3), int)}, "'x' to be a floating-point"),
+        ({"x": np.full((2, 3), "a")}, "'x' to hold numbers"),
+        ({"x": X, "y": [0, 1]}, r"'y' to have shape \[3\]"),
+        ({"x": X, "y": [0.0, 1.0, 0.0]}, "'y' to hold integers or text"),
+        ({"x": X, "y": [-1, 0, 1]}, "class indices in"),
+        ({"x": X, "y": [0, 1, 10**9]}, "class indices in"),
+        ({"x": X, "y": [0, 1, 2], "target_names": ["a", "b"]}, r"class indices in \[0, 2\)"),
+        ({"x": X, "y": ["a", "b", "a"], "target_names": ["a", "b"]}, "indices only"),
+        ({"x": X, "y": [1, 0, 1], "classes": ["sky", "sea", "sky"]}, "name each class once"),
+        ({"z": X}, r"to hold one of the arrays x, .*\(got z\)"),
+    ],
+)
+def test_bad_arrays_are_refused_with_the_name_of_the_file(tmp_path, arrays, message):
+    np.savez(tmp_path / "b.npz", **arrays)
+    with pytest.raises((TypeError, ValueError), match=rf"b\.npz.*{message}"):
+        EmbeddingDataset(tmp_path / "root", tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "message"),
+    [
+        ("a.csv", "a,b\nx,y\n", {"text_columns": "c"}, r"name columns .got \['c'\]"),
+        ("a.csv", "label,n\n0,1\n", {}, r"got \['text'\]; .* has \['label', 'n'\]"),
+        ("a.csv", "label,text\n0,a\n,b\n", {}, "got 1 of 2 empty"),
+        ("a.csv", "label,text\n-1,a\n0,b\n", {}, r"In '.*a\.csv': .*class indices .* from -1 to 0"),
+        ("a.csv", "text\n", {}, "at least one document"),
+        ("a.txt", "", {}, r"a file with rows .*a\.txt', which is empty"),
+        ("a.txt", "é", {}, r"a\.txt' to be text in utf-8"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path, fake_model, name, text, options, message):
+    (tmp_path / name).write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match=message):
+        EmbeddingDataset(tmp_path / "root", tmp_path / name, **options)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
-import os
 import sys
 
 import pytest
 import torch
 
 from jsem_pyg.datasets import embed_texts
-from jsem_pyg.datasets.text import model_fingerprint
 
 TEXTS = ["A cat sleeps.", "", "A kitten naps on the sofa.", "The central bank raised rates."]
 
@@ -43,17 +41,3 @@ def test_a_missing_package_is_named_with_the_extra_to_install(monkeypatch, packa
         ImportError, match=rf"{package.replace('_', '-')}.*pip install .jsem_pyg\[text\]"
     ):
         embed_texts(["one"])
-
-
-def test_models_are_told_apart(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    before = model_fingerprint(tmp_path)
-    assert before == model_fingerprint(str(tmp_path))
-    (tmp_path / "1_Pooling").mkdir()
-    assert model_fingerprint(tmp_path) == before
-    os.utime(tmp_path / "config.json", ns=(1, 1))
-    assert model_fingerprint(tmp_path) == before  # as a copy has another time
-    (tmp_path / "config.json").write_text("[]")
-    os.utime(tmp_path / "config.json", ns=(1, 1))  # as all files of some archives have
-    assert model_fingerprint(tmp_path) != before
-    assert model_fingerprint(None) != model_fingerprint("org/name") == "org/name"

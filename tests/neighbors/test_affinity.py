@@ -1,59 +1,45 @@
+"""How distances become weights."""
+
 import math
 
 import pytest
 import torch
 
-from jsem_pyg.neighbors.affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
+from jsem_pyg.neighbors import knn_graph
 
-
-def weight_of(distance, kernel, width=1.0):
-    distance = torch.tensor([distance], dtype=torch.float64)
-    i, j = torch.tensor([0]), torch.tensor([1])
-    return float(affinity(distance, i, j, torch.tensor([width, 2 * width]).double(), kernel))
+FAR = 1e-6  # the least weight of an edge
 
 
 @pytest.mark.parametrize(
-    ("kernel", "distance", "expected"),
+    ("kernel", "places", "expected"),
     [
-        ("gaussian", 2.0, math.exp(-1)),  # 4 / (2 * 1 * 2)
-        ("self_tuning", 2.0, math.exp(-2)),  # 4 / (1 * 2)
-        ("cosine", 0.5, 0.75),
-        (None, 5.0, 1.0),
-        ("gaussian", 0.0, 1.0),
-        ("gaussian", 1e6, MIN_WEIGHT),
-        ("self_tuning", 1e6, MIN_WEIGHT),
-        ("cosine", 2.0, MIN_WEIGHT),
+        # With one neighbour, widths are 1, 1, 2 and 1e4; the lower median is 1.
+        ("gaussian", [0, 1, 3, 1e4 + 3], [math.exp(-1 / 2), math.exp(-4 / 2), FAR]),
+        ("self_tuning", [0, 1, 3, 1e4 + 3], [math.exp(-1), math.exp(-4 / 2), math.exp(-5e3)]),
+        (None, [0, 1, 3, 1e4 + 3], [1.0, 1.0, 1.0]),
+        ("gaussian", [2, 2, 2, 2], [1.0, 1.0, 1.0]),
     ],
 )
-def test_kernels_by_hand(kernel, distance, expected):
-    assert weight_of(distance, kernel) == pytest.approx(expected, rel=1e-12)
+def test_kernels_by_hand(kernel, places, expected):
+    x = torch.tensor(places, dtype=torch.float64)[:, None]
+    edges, weight = knn_graph(x, 1, "l2", kernel=kernel)
+    along = weight[edges[0] < edges[1]].tolist()
+    assert along == pytest.approx([max(each, FAR) for each in expected], rel=1e-6)
 
 
-@pytest.mark.parametrize(("k", "expected"), [(9, 7.0), (7, 7.0), (3, 3.0)])
-def test_self_tuning_width_is_the_distance_to_the_seventh_neighbor(k, expected):
-    distance = torch.arange(1.0, k + 1).expand(4, k)
-    assert node_width(distance, "self_tuning").tolist() == [expected] * 4
+def test_the_cosine_itself_is_a_weight():
+    angle = torch.tensor([0.0, 60.0, 240.0], dtype=torch.float64).deg2rad()
+    edges, weight = knn_graph(torch.stack([angle.cos(), angle.sin()], 1), 1, kernel="cosine")
+    found = dict(zip(map(tuple, edges.T.tolist()), weight.tolist(), strict=True))
+    # Cosines 1/2, -1/2 and -1 are distances 1/2, 3/2 and 2.
+    assert found == pytest.approx({(0, 1): 0.75, (1, 0): 0.75, (0, 2): 0.25, (2, 0): 0.25})
 
 
-def test_a_node_among_its_duplicates_has_the_width_of_the_others():
-    distance = torch.tensor([[0.0, 0.0], [1e-12, 1e-12], [1.0, 2.0], [1.0, 4.0], [1.0, 4.0]])
-    # The median of the positive distances to the last neighbour, 1e-12, 2, 4, 4, is 2.
-    assert node_width(distance, "self_tuning").tolist() == [2.0, 2.0, 2.0, 4.0, 4.0]
-
-
-# 0 and 1 have found each other, 2 has found 1.
-EDGES = torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1]), torch.tensor([0.5, 0.25, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("symmetrize", "pairs", "weights"),
-    [
-        ("max", [[0, 1], [1, 2]], [0.5, 1.0]),
-        ("mean", [[0, 1], [1, 2]], [0.375, 0.5]),
-        ("mutual", [[0], [1]], [0.5]),
-    ],
-)
-def test_symmetrizations_by_hand(symmetrize, pairs, weights):
-    pair, weight = undirected_edges(*EDGES, 3, symmetrize)
-    assert pair.tolist() == pairs
-    assert weight.tolist() == weights
+@pytest.mark.parametrize("k", [9, 7, 3])
+def test_self_tuning_width_is_the_distance_to_the_seventh_neighbor(k):
+    x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    edges, weight = knn_graph(x, k, "l2", kernel="self_tuning")
+    apart = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    width = apart.sort(1).values[:, min(k, 7)]
+    expected = torch.exp(-apart.square() / width[:, None] / width)[tuple(edges)].clamp(min=FAR)
+    torch.testing.assert_close(weight, expected, rtol=1e-5, atol=0)

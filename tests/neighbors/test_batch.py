@@ -82,10 +82,3 @@ def test_the_graphs_of_a_batch_may_be_interleaved_and_numbered_freely(dtype):
         alone_index, alone_weight = knn_graph(x[nodes], 3)
         assert torch.equal(edge_index[:, inside], nodes[alone_index])
         assert torch.equal(edge_weight[inside], alone_weight)
-
-
-def test_a_batch_without_points():
-    batch = torch.empty(0, dtype=torch.int64)
-    edge_index, edge_weight = knn_graph(torch.empty(0, 3), 2, batch=batch)
-    assert edge_index.shape == (2, 0)
-    assert edge_weight.shape == (0,)

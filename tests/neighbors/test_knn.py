@@ -17,26 +17,15 @@ def test_points_that_require_a_gradient_are_detached():
 
 
 @pytest.mark.parametrize(
-    ("x", "k", "options", "error", "message"),
+    ("x", "k", "options", "message"),
     [
-        (torch.randn(5, 2), 5, {}, ValueError, "got k=5 for 5 points"),
-        (torch.randn(0, 2), 1, {}, ValueError, "got k=1 for 0 points"),
-        (torch.eye(3)[:, :2], 1, {}, ValueError, "got 1 of 3 rows.* or use metric='l2'"),
-        (torch.randn(5, 2), 1, {"recall_target": 1.01}, ValueError, "'recall_target'"),
-        (
-            torch.randn(5, 2),
-            1,
-            {"index": "annoy"},
-            ValueError,
-            "'index' to be one of 'auto'",
-        ),
-        (2e15 * torch.ones(5, 2), 1, {}, ValueError, "'x' to lie within 1e15 .* in row 0"),
-        (1e-16 * torch.eye(5), 1, {"metric": "l2"}, ValueError, "'x' to have entries of 1e-15"),
-        (torch.tensor([[1.0], [torch.nan]]), 1, {}, ValueError, "'x' to be finite .*in row 1"),
-        (torch.ones(5), 1, {}, ValueError, r"'x' to have shape \[N, F\]"),
-        (torch.ones(5, 2, dtype=torch.int64), 1, {}, TypeError, "'x' to be a floating-point"),
+        (torch.randn(5, 2), 5, {}, "got k=5 for 5 points"),
+        (torch.eye(3)[:, :2], 1, {}, "got 1 of 3 rows.* or use metric='l2'"),
+        (torch.randn(5, 2), 1, {"recall_target": 1.01}, "'recall_target'"),
+        (2e15 * torch.ones(5, 2), 1, {}, "'x' to lie within 1e15 .* in row 0"),
+        (1e-16 * torch.eye(5), 1, {"metric": "l2"}, "'x' to have entries of 1e-15"),
     ],
 )
-def test_refuses(x, k, options, error, message):
-    with pytest.raises(error, match=message):
+def test_refuses(x, k, options, message):
+    with pytest.raises(ValueError, match=message):
         knn_search(x, k, **options)

@@ -1,14 +1,23 @@
 import base64
 import re
 import sys
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from dense import exact_heat_diffusion
 from report_cases import HOSTILE, Page, blobs, texts
+from sklearn.decomposition import PCA
+from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings, page, report
+from jsem_pyg.training import fit
 
 
 @pytest.fixture(autouse=True)
@@ -159,3 +168,150 @@ def test_points_of_many_rows_are_larger(tmp_path):
     counts = [1, 9] * 30
     assert write(tmp_path, counts=counts).content()[1]["counts"].tolist() == counts
     assert "A larger dot stands for more rows." in write(tmp_path, counts=counts).text
+
+
+# ---------------------------------------------------------------- what is read of a result
+
+
+def pages(tmp_path, *given):
+    """The bytes of a page for each pair of data and result."""
+    path = tmp_path / "map.html"
+    return [report(data, found, path, layout="pca").read_bytes() for data, found in given]
+
+
+def test_a_trained_classifier_is_its_classes_and_conductances(tmp_path):
+    data, _ = blobs()
+    result = fit(DiffusionClassifier(data.num_features, 3, normalization="rw"), data, epochs=1)
+    model, given = result.model, (data.x, data.edge_index, data.edge_weight)
+    with torch.no_grad():
+        labels, conductances = model(*given).argmax(-1), model.conductances(*given)
+    found = Findings(labels, conductances, model.t.item(), "rw")
+    one, other = pages(tmp_path, (data, result), (data, found))
+    assert one == other
+
+
+@pytest.mark.parametrize("scale", [None, "robust"])
+def test_a_clusterer_has_a_graph_of_its_own_on_the_points_that_it_was_fitted_to(tmp_path, scale):
+    data, _ = blobs()
+    x = data.x * torch.tensor([1.0, 100.0, 1.0, 1e-3, 1.0])
+    clusterer = DiffusionClusterer(3, n_neighbors=6, t=2.0, scale=scale, random_state=0)
+    clusterer.fit(x.numpy())
+    names = ("points", "edge_index", "edge_weight", "labels", "conductances")
+    points, edge_index, edge_weight, labels, conductances = (
+        torch.from_numpy(getattr(clusterer, f"{name}_")) for name in names
+    )
+    own = Data(points, edge_index, edge_weight=edge_weight, y=data.y)
+    levels = tuple(torch.from_numpy(each.labels) for each in clusterer.tree_.levels[1:])
+    more = {"levels": levels, "distinctness": clusterer.distinctness_}
+    found = Findings(labels, conductances, clusterer.t_, **more)
+    other = Data(x, data.edge_index, y=data.y)  # whatever graph the data have
+    given = [(Data(x, y=data.y), clusterer), (other, clusterer), (own, found)]
+    assert len(set(pages(tmp_path, *given))) == 1
+    pages(tmp_path, (Data(x.half()), clusterer))  # the same but for the digits that it lacks
+    for other in (x[1:], x.flip(0), x + x.std(0), x[:, 1:]):
+        with pytest.raises(ValueError, match="'data' to hold the points that the clusterer was"):
+            report(Data(other), clusterer, tmp_path)
+    with pytest.raises(ValueError, match="not fitted"):
+        report(data, DiffusionClusterer(), tmp_path)
+
+
+CONDUCTANCES = blobs()[1].conductances
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"labels": torch.zeros(3).long()}, "labels' to have shape"),
+        ({"t": -1.0}, "t' to be non-negative"),
+        ({"normalization": "no"}, "normalization' to be one of"),
+        ({"conductances": torch.ones(3)}, "conductances' to have shape"),
+        ({"conductances": 2 * CONDUCTANCES}, r"conductances' to lie in \[0, 1\]"),
+        ({"conductances": CONDUCTANCES * torch.nan}, "conductances' to be finite"),
+        ({"conductances": CONDUCTANCES.clone().index_fill_(0, torch.tensor(0), 0.5)}, "in both"),
+    ],
+)
+def test_findings_that_do_not_fit(tmp_path, changed, match):
+    data, found = blobs()
+    with pytest.raises((TypeError, ValueError), match=f"Expected 'result.*{match}"):
+        report(data, replace(found, **changed), tmp_path)
+
+
+# ---------------------------------------------------------------- the pieces of a page
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (pd.DataFrame({"ari": [0.75], "seeds": 5}, index=["heat"]), "ari seeds heat 0.750 5"),
+        (
+            {"raw": {"ARI": 0.25}, "heat": {"ARI": 0.5, "NMI": "none"}},
+            "ARI NMI raw 0.250 heat 0.500 none",
+        ),
+    ],
+)
+def test_scores_are_a_row_for_each_method(tmp_path, scores, words):
+    assert f" {words} " in write(tmp_path, scores=scores).text
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c", "d"], {3: "d", 1: "b", -1: "none"}, None])
+def test_groups_are_named_by_their_labels(tmp_path, names):
+    data, found = blobs(each=1, corners=5)
+    found = replace(found, labels=torch.tensor([3, 1, 1, 3, 3]), levels=(torch.zeros(5).long(),))
+    content, arrays = write(tmp_path, data, found, cluster_names=names).content()
+    clusters, labels, level = content["groupings"]
+    assert clusters["names"] == (["cluster 1", "cluster 3"] if names is None else ["b", "d"])
+    assert clusters["sizes"] == [2, 3]
+    assert arrays["group_0"].tolist() == [1, 0, 0, 1, 1]
+    assert labels["kind"] == "label"
+    assert [each["is_level"] for each in (clusters, labels, level)] == [False, False, True]
+
+
+def test_each_edge_stands_at_its_smaller_end(tmp_path):
+    edge_index = torch.tensor([[2, 0, 1, 3, 0, 1], [1, 3, 0, 0, 1, 2]])
+    conductance = torch.tensor([0.0, 0.25, 1.0, 0.25, 1.0, 0.0], dtype=torch.float64)
+    found = Findings(torch.zeros(5).long(), conductance, 1.0)
+    arrays = write(tmp_path, Data(torch.eye(5), edge_index), found).content()[1]
+    assert arrays["edges_start"].tolist() == [0, 2, 3, 3, 3, 3]
+    assert arrays["edges_end"].tolist() == [1, 3, 2]
+    full, quarter, none = arrays["edges_conductance"].tolist()
+    assert none == 0
+    assert abs(full / 4 - quarter) <= 0.5  # to the nearest part
+
+
+# ---------------------------------------------------------------- the map
+
+
+def test_points_follow_the_heat_on_the_axes_of_the_last_time(tmp_path):
+    data, found = blobs()
+    content, arrays = write(tmp_path, data, found).content()
+    weight = data.edge_weight * found.conductances
+    x = normalize(data.x - data.x.mean(0))
+    stages = [
+        normalize(exact_heat_diffusion(x, data.edge_index, weight, t)) for t in content["times"]
+    ]
+    axes = PCA(2).fit(stages[-1].numpy())
+    wanted = np.stack([axes.transform(z.numpy()) for z in stages]).reshape(-1, 2)
+    placed = arrays["places"].reshape(-1, 2).astype(float)
+    for axis in range(2):  # of all times together, up to the sign and the unit
+        assert abs(np.corrcoef(wanted[:, axis], placed[:, axis])[0, 1]) > 0.9999
+
+
+@pytest.mark.parametrize("layout", ["auto", pytest.param("umap", marks=pytest.mark.slow)])
+def test_layouts_keep_points_where_they_were(tmp_path, layout):
+    """By t-SNE, and by UMAP, which compiles for some seconds."""
+    data, found = blobs(each=30)
+
+    def placed(seed=0):
+        written = write(tmp_path, data, found, layout=layout, random_state=seed)
+        return written.content()[1]["places"].astype(float)
+
+    places = placed()
+    assert np.array_equal(places, placed())
+    y, width = data.y.numpy(), np.ptp(places[-1], axis=0).max()
+    for one, other in pairwise(places):
+        assert np.median(np.linalg.norm(one - other, axis=1)) < 0.2 * width
+    centres = np.stack([places[-1][y == label].mean(0) for label in range(3)])
+    nearest = np.linalg.norm(places[-1][:, None] - centres, axis=-1).argmin(1)
+    assert (nearest == y).mean() > 0.95
+    if layout == "umap":  # t-SNE of few points begins with their axes, and draws nothing
+        assert not np.array_equal(places, placed(seed=1))
