@@ -13,22 +13,8 @@ Z = (50 + 5 * DRAW.normal(size=N)).round(2)
 COUNT = DRAW.integers(1_000, 999_999, N)
 SMALL = DRAW.integers(1, 1_000, N)
 DAYS = pd.Series(pd.Timestamp("2011-03-01") + pd.to_timedelta(DRAW.integers(0, 3_000, N), unit="D"))
-WORDS = [
-    "the",
-    "bird",
-    "was",
-    "seen",
-    "near",
-    "a",
-    "nest",
-    "and",
-    "it",
-    "did",
-    "not",
-    "fly",
-    "away",
-]
-PROSE = [" ".join(DRAW.choice(WORDS, 9)) for _ in range(N)]
+WORDS = "the bird was seen near a nest and it did not fly away"
+PROSE = [" ".join(DRAW.choice(WORDS.split(), 9)) for _ in range(N)]
 
 
 def some(values, mark, share, truth=np.nan):

@@ -116,19 +116,16 @@ RING = tiny_graphs.ring(3)[0]
 
 
 @pytest.mark.parametrize(
-    ("edge_index", "options", "error", "message"),
+    ("edge_index", "options", "message"),
     [
-        (torch.tensor([[0, 1, 1], [1, 0, 1]]), {}, ValueError, "self-loops .got 1.*remove_self"),
-        (RING.repeat(1, 2), {}, ValueError, r"repeated edges \(got 6\).*utils.coalesce"),
-        (RING[:, :4], {}, ValueError, "got 2 edges without their reverse, such as 1 -> 2.*to_und"),
-        (torch.tensor([[0, 1], [1, 2]]), {}, ValueError, "got 2 edges without .* 0 -> 1"),
-        (RING, {"edge_weight": torch.ones(5), "method": "balanced"}, ValueError, r"shape \[6\]"),
-        (RING, {"edge_weight": torch.zeros(6)}, ValueError, "positive.*got 6 zeros of 6.*drop"),
-        (RING, {"edge_weight": torch.arange(1.0, 7.0)}, ValueError, "differ, by up to 3.*to_und"),
+        (RING.repeat(1, 2), {}, r"repeated edges \(got 6\).*utils.coalesce"),
+        (RING[:, :4], {}, "got 2 edges without their reverse, such as 1 -> 2.*to_und"),
+        (RING, {"edge_weight": torch.zeros(6)}, "positive.*got 6 zeros of 6.*drop"),
+        (RING, {"edge_weight": torch.arange(1.0, 7.0)}, "differ, by up to 3.*to_und"),
     ],
 )
-def test_refuses(edge_index, options, error, message):
-    with pytest.raises(error, match=message):
+def test_refuses(edge_index, options, message):
+    with pytest.raises(ValueError, match=message):
         forman_curvature(edge_index, **options)
 
 

@@ -12,7 +12,6 @@ from jsem_pyg.estimators import (
     HeatDiffusion,
     neighbor_estimator,
 )
-from jsem_pyg.training.self_training import self_train
 
 CANNOT_HOLD = {
     "HeatDiffusion": {},
@@ -41,5 +40,6 @@ def cannot_hold(estimator):
 )
 def test_scikit_learn_finds_nothing(estimator, check, monkeypatch):
     # One round of self-training in place of four: there are a hundred checks.
-    monkeypatch.setattr(neighbor_estimator, "self_train", partial(self_train, rounds=1))
+    once = partial(neighbor_estimator.self_train, rounds=1)
+    monkeypatch.setattr(neighbor_estimator, "self_train", once)
     check(estimator)

@@ -72,16 +72,6 @@ def test_one_cloud_is_one_cluster_and_says_so():
     assert DiffusionClusterer(3, random_state=0).fit(points).distinctness_ < 1 / 3
 
 
-def test_arms_of_a_spiral_are_found_along_the_graph():
-    draw = np.random.default_rng(0)
-    y, way = np.arange(900) % 3, 0.8 + 6.6 * np.sqrt(draw.uniform(size=900))
-    angle = way + 2 * np.pi * y / 3
-    points = way[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
-    points += 0.1 * draw.normal(size=(900, 2))
-    clusterer = DiffusionClusterer(3, random_state=0).fit(points)
-    assert adjusted_rand_score(y, clusterer.labels_) > 0.95
-
-
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
     module = "jsem_pyg.estimators.diffusion_clusterer"
     monkeypatch.setattr(f"{module}.is_better", lambda *_: True)

@@ -128,14 +128,9 @@ CASE = make_case(ring(), t=1.0)
     [
         ({"x": torch.ones(5, 3)}, TypeError, r"'x' to be .* array .*torch.Tensor"),
         ({"x": CASE.x * np.float32(1e38)}, ValueError, "'x' to lie within"),
-        ({"x": CASE.x[0]}, ValueError, "'x' to have shape"),
         ({"x": CASE.x[:4], "edge_index": CASE.graph}, ValueError, "'x' to have 5 nodes"),
-        ({"edge_weight": np.arange(10.0)}, ValueError, "'edge_weight' .*both directions"),
         ({"edge_weight": np.ones(9)}, ValueError, r"'edge_weight' to have shape \[10\]"),
-        ({"t": -1.0}, ValueError, "'t' to be finite and >= 0"),
-        ({"t": [[1.0, 2.0]]}, ValueError, r"'t' to be .* D = 3 \(got shape \[1, 2\]"),
         ({"t": 1e5}, ValueError, "'t' to be at most"),
-        ({"edge_index": np.array([[0], [1]])}, ValueError, "'edge_index' to be undirected"),
         ({"edge_index": jnp.ones((2, 2))}, TypeError, "'edge_index' to hold integers"),
     ],
 )

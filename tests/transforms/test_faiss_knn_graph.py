@@ -63,13 +63,6 @@ def test_a_batch_gives_what_its_graphs_give():
     assert starts == torch.tensor([0, *widths]).cumsum(0).tolist()
 
 
-def test_refuses_at_construction():
-    with pytest.raises(ValueError, match=r"'recall_target' to be in \(0, 1\]"):
-        FaissKNNGraph(recall_target=1.5)
-    with pytest.raises(ValueError, match="metric='cosine' for kernel='cosine'"):
-        FaissKNNGraph(metric="l2", kernel="cosine")
-
-
 def test_refuses_data():
     with pytest.raises(ValueError, match=r"points in 'x' or 'pos' \(got neither\)"):
         FaissKNNGraph()(Data(num_nodes=3))

@@ -109,9 +109,9 @@ def test_heat_is_the_exponential_of_a_naive_graph(data):
 
 
 def merges(labels, heat, mass, until):
-    """Average linkage by loops: the groups of nodes, and how near the best of two pairs were."""
+    """Average linkage by loops: the groups, how near the best two pairs were, affinities."""
     groups = [np.flatnonzero(labels == c).tolist() for c in range(labels.max() + 1)]
-    nearest = np.inf
+    nearest, taken = np.inf, []
 
     def affinity(pair):
         one, other = (groups[each] for each in pair)
@@ -124,8 +124,9 @@ def merges(labels, heat, mass, until):
         if len(ranked) > 1:
             nearest = min(nearest, ranked[0] - ranked[1])
         one, other = max(pairs, key=affinity)
+        taken.append(affinity((one, other)))
         groups[one] += groups.pop(other)
-    return groups, nearest
+    return groups, nearest, np.array(taken)
 
 
 @draws(10)
@@ -149,8 +150,10 @@ def test_clusters_are_cut_by_average_linkage(data):
     for until in range(1, count + 1):
         cut = tree.cut(until)
         assert np.array_equal(np.unique(cut), np.arange(until))
-        groups, nearest = merges(labels, heat, share, until)
+        groups, nearest, affinities = merges(labels, heat, share, until)
         if nearest > 1e-2:  # the heat is known to 1e-4, and a tie has no order
             assert {frozenset(np.flatnonzero(cut == c)) for c in range(until)} == set(
                 map(frozenset, groups)
             )
+            heights = tree.linkage[: len(affinities), 2]
+            np.testing.assert_allclose(heights, 1 / (1 + affinities), rtol=1e-3)
