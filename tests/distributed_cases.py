@@ -12,8 +12,7 @@ from processes import join
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.diffusion.filters import PersonalizedPageRank
+from jsem_pyg.diffusion import filters, heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import (
@@ -180,7 +179,7 @@ LAYERS = {
     ),
     "linear map": cheb_conv,
     "page rank": lambda normalization: AnisotropicDiffusion(
-        filter=PersonalizedPageRank(0.2), normalization=normalization, tol=1e-12
+        filter=filters.PersonalizedPageRank(0.2), normalization=normalization, tol=1e-12
     ),
 }
 

@@ -3,8 +3,6 @@
 import torch
 from torch_geometric.utils import coalesce, to_undirected
 
-from jsem_pyg.kernels.table import CHEBYSHEV
-
 
 def random_graph(num_nodes, probability=0.2, num_isolated=0, seed=0, dtype=torch.float64):
     """Edges [2, E], sorted, and weights [E] in [0.1, 1.1); the last nodes have no edge."""
@@ -19,43 +17,6 @@ def random_graph(num_nodes, probability=0.2, num_isolated=0, seed=0, dtype=torch
     return edge_index, weight
 
 
-def assert_backends_agree(backend, csr, values, x, coefficients, rtol=None):
-    """A backend gives the reference's values and gradients.
-
-    Of the gradient in S only the sum over both directions of an edge has a meaning, since S is
-    symmetric: backends may divide it between them as they like.
-    """
-    if rtol is None:
-        rtol = 1e-10 if x.dtype == torch.float64 else 1e-4
-    results = []
-    for name in ("reference", backend):
-        s, signal, c = (
-            each.detach().clone().requires_grad_() for each in (values, x, coefficients)
-        )
-        kernel = CHEBYSHEV.find(name, x.device)
-        out = kernel.SparseOperator(csr, s).series(signal, c)
-        direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype, device=out.device)
-        out.backward(direction.sin().reshape(out.shape))
-        grad_s, *gradients = (
-            torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in (s, signal, c)
-        )
-        results.append((out.detach(), _both_directions(csr, grad_s), *gradients))
-    for what, expected, actual in zip(
-        ("values", "gradient in S", "gradient in x", "gradient in the coefficients"),
-        *results,
-        strict=True,
-    ):
-        _assert_relative(f"{backend!r} and 'reference', {what}", actual, expected, rtol)
-
-
-def _both_directions(csr, slots):
-    """Add the entries [nnz] of (i, j) and (j, i): one sum for each undirected edge."""
-    row, col = csr.row.long(), csr.col.long()
-    low, high = torch.minimum(row, col), torch.maximum(row, col)
-    pair = torch.unique(low * max(csr.num_rows, 1) + high, return_inverse=True)[1]
-    return slots.new_zeros(slots.numel()).index_add(0, pair, slots)
-
-
 def assert_permutation_equivariant(diffuse, x, edge_index, edge_weight, rtol=1e-6):
     """Renumbering the nodes renumbers the result of `diffuse(x, edge_index, edge_weight)`."""
     generator = torch.Generator().manual_seed(0)
@@ -66,17 +27,17 @@ def assert_permutation_equivariant(diffuse, x, edge_index, edge_weight, rtol=1e-
         x.index_select(-2, order), order.argsort()[edge_index][:, shuffle], edge_weight[shuffle]
     )
     expected = diffuse(x, edge_index, edge_weight).index_select(-2, order)
-    _assert_relative("a graph and its renumbering", moved, expected, rtol)
+    assert_relative("a graph and its renumbering", moved, expected, rtol)
 
 
 def assert_heat_laws(diffuse, x, rtol=1e-5):
     """For `diffuse(x, t)`, t = 0 is the identity, and times add up."""
-    _assert_relative("t = 0 and the identity", diffuse(x, 0.0), x, rtol)
+    assert_relative("t = 0 and the identity", diffuse(x, 0.0), x, rtol)
     twice = diffuse(diffuse(x, 0.7), 1.6)
-    _assert_relative("t = 0.7, then 1.6, and t = 2.3", twice, diffuse(x, 2.3), rtol)
+    assert_relative("t = 0.7, then 1.6, and t = 2.3", twice, diffuse(x, 2.3), rtol)
 
 
-def _assert_relative(what, actual, expected, rtol):
+def assert_relative(what, actual, expected, rtol):
     if actual.shape != expected.shape:
         raise AssertionError(f"{what}: shapes {list(actual.shape)} and {list(expected.shape)}.")
     actual, expected = actual.detach().double(), expected.detach().double()

@@ -5,16 +5,14 @@ import pytest
 import torch
 from command.command_cases import FakeEncoder, documents, use_fake_encoder
 
-from jsem_pyg.datasets import embedder
 from jsem_pyg.datasets.embedder import Embedder
 
-TEXTS = list(dict.fromkeys(documents()[0]))
+TEXTS = [f"{text} {number}" for number in range(7) for text in documents()[0]]  # in two blocks
 
 
 @pytest.fixture(autouse=True)
 def _fake(monkeypatch, tmp_path):
     use_fake_encoder(monkeypatch)
-    monkeypatch.setattr(embedder, "_BLOCK", 8)
     monkeypatch.chdir(tmp_path)
 
 
@@ -31,7 +29,7 @@ def test_what_is_embedded_is_read_the_next_time():
     torch.testing.assert_close(embed(TEXTS), x, rtol=0, atol=0)
     assert FakeEncoder.embedded == len(TEXTS)
     embed([*TEXTS, "one more"])  # the blocks before the last are there
-    assert FakeEncoder.embedded <= len(TEXTS) + 8
+    assert FakeEncoder.embedded <= len(TEXTS) + 256
 
 
 def test_another_text_or_model_is_another_block(tmp_path):

@@ -88,21 +88,12 @@ def test_a_time_beyond_the_range_is_refused():
 
 
 def test_errors_name_the_argument():
-    x = torch.ones(2)
-    for bad in (
-        [[0.0, 1.0], [2.0, 0.0]],
-        [[0.0, 1.0], [0.0, 0.0]],
-        [[0.0, float("nan")], [0.0, 0.0]],
-        [[1.0, 0.0]],
-    ):
-        with pytest.raises(ValueError, match="'A'"):
-            expm_multiply(torch.tensor(bad), x)
+    with pytest.raises(ValueError, match="'A'"):
+        expm_multiply(torch.tensor([[1.0, 0.0]]), torch.ones(2))
     with pytest.raises(TypeError, match="'A'.*got list"):
-        expm_multiply([[1.0]], x[:1])
+        expm_multiply([[1.0]], torch.ones(1))
     with pytest.raises(TypeError, match="'x'.*got list"):
         expm_multiply(torch.eye(1), [1.0])
-    with pytest.raises(ValueError, match="range"):
-        expm_multiply(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), x, 1e4)
 
 
 def test_a_result_out_of_range_is_refused():

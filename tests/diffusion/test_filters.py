@@ -7,18 +7,7 @@ import torch
 from dense import dense_laplacian, exact_heat_diffusion
 from torch.autograd import gradcheck
 
-from jsem_pyg.diffusion import diffuse
-from jsem_pyg.diffusion.filters import (
-    Filter,
-    FilterBank,
-    FromFunction,
-    Heat,
-    Learned,
-    LowPass,
-    PersonalizedPageRank,
-    Resolvent,
-    Wavelets,
-)
+from jsem_pyg.diffusion import diffuse, filters
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import HeatOperator, laplacian_operator
 
@@ -35,18 +24,20 @@ def _graph() -> tuple[torch.Tensor, torch.Tensor]:
 
 EDGES, WEIGHT = _graph()
 X = torch.randn(N, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-FILTERS: dict[str, Filter] = {
-    "heat": Heat(2.0),
-    "pagerank": PersonalizedPageRank(0.1),
-    "resolvent": Resolvent(3.0),
-    "low pass": LowPass(0.5, order=2),
-    "mexican hat": Wavelets([8.0, 3.0, 1.0]),
-    "function": FromFunction(lambda eigenvalue: torch.cos(3 * eigenvalue)),
-    "bank": FilterBank(Heat(1.0), Wavelets([2.0]), PersonalizedPageRank(0.3)),
+FILTERS: dict[str, filters.Filter] = {
+    "heat": filters.Heat(2.0),
+    "pagerank": filters.PersonalizedPageRank(0.1),
+    "resolvent": filters.Resolvent(3.0),
+    "low pass": filters.LowPass(0.5, order=2),
+    "mexican hat": filters.Wavelets([8.0, 3.0, 1.0]),
+    "function": filters.FromFunction(lambda eigenvalue: torch.cos(3 * eigenvalue)),
+    "bank": filters.FilterBank(
+        filters.Heat(1.0), filters.Wavelets([2.0]), filters.PersonalizedPageRank(0.3)
+    ),
 }
 
 
-def _dense(a_filter: Filter, laplacian: torch.Tensor) -> torch.Tensor:
+def _dense(a_filter: filters.Filter, laplacian: torch.Tensor) -> torch.Tensor:
     """f(L) by eigenvectors."""
     value, vector = torch.linalg.eigh(laplacian)
     return (vector * a_filter.response(value).unsqueeze(-2)) @ vector.T
@@ -59,7 +50,13 @@ def _operator(
     return laplacian_operator(structure, WEIGHT, normalization, dtype=dtype)
 
 
-STEEP = [Heat(1e4), Resolvent(1e4), PersonalizedPageRank(1e-3), LowPass(1e-3), Wavelets([1e3])]
+STEEP = [
+    filters.Heat(1e4),
+    filters.Resolvent(1e4),
+    filters.PersonalizedPageRank(1e-3),
+    filters.LowPass(1e-3),
+    filters.Wavelets([1e3]),
+]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -78,7 +75,7 @@ def test_steep_filters_keep_the_tolerance(a_filter, normalization, dtype):
 def test_a_filter_that_is_narrower_than_all_samples_is_refused():
     for degree in (None, 5):
         with pytest.raises(ValueError, match=r"got .*heat, t=1000000000000.0. with an error"):
-            Heat(1e12)(X, EDGES, WEIGHT, degree=degree)
+            filters.Heat(1e12)(X, EDGES, WEIGHT, degree=degree)
 
 
 def test_random_walk_is_similar_to_the_symmetric_one():
@@ -86,7 +83,9 @@ def test_random_walk_is_similar_to_the_symmetric_one():
     alpha = 0.15
     identity = torch.eye(N, dtype=torch.float64)
     exact = alpha * torch.linalg.inv(alpha * identity + (1 - alpha) * laplacian)
-    out = PersonalizedPageRank(alpha)(identity, EDGES, WEIGHT, normalization="rw", tol=1e-12)
+    out = filters.PersonalizedPageRank(alpha)(
+        identity, EDGES, WEIGHT, normalization="rw", tol=1e-12
+    )
     assert torch.allclose(out, exact, atol=1e-10)
     assert torch.allclose(out.sum(1), torch.ones(N, dtype=torch.float64))
     assert (out > -1e-12).all()
@@ -94,27 +93,27 @@ def test_random_walk_is_similar_to_the_symmetric_one():
 
 def test_resolvent_is_the_inverse():
     laplacian = dense_laplacian(EDGES, WEIGHT, N, None)
-    y = Resolvent(2.0)(X, EDGES, WEIGHT, normalization=None, tol=1e-12)
+    y = filters.Resolvent(2.0)(X, EDGES, WEIGHT, normalization=None, tol=1e-12)
     assert torch.allclose(y + 2 * laplacian @ y, X, atol=1e-10)
     identity = torch.eye(N, dtype=torch.float64)
-    entries = Resolvent(2.0)(identity, EDGES, WEIGHT, normalization=None, tol=1e-12)
+    entries = filters.Resolvent(2.0)(identity, EDGES, WEIGHT, normalization=None, tol=1e-12)
     assert (entries > -1e-12).all()
 
 
 def test_low_pass_keeps_constants_and_halves_at_the_cutoff():
     eigenvalue = torch.tensor([0.0, 0.5, 1.0, 2.0], dtype=torch.float64)
-    values = LowPass(0.5, order=3).response(eigenvalue)
+    values = filters.LowPass(0.5, order=3).response(eigenvalue)
     assert values[0] == 1
     assert torch.isclose(values[1], values.new_tensor(0.5))
     assert (values.diff() < 0).all()
     ones = torch.ones(N, 1, dtype=torch.float64)
-    out = LowPass(0.5)(ones, EDGES, WEIGHT, normalization=None)
+    out = filters.LowPass(0.5)(ones, EDGES, WEIGHT, normalization=None)
     assert torch.allclose(out, ones, atol=1e-6)
 
 
 def test_wavelets_are_a_tight_frame():
     tol = 1e-9
-    wavelets, operator = Wavelets([8.0, 4.0, 2.0, 1.0]), _operator()
+    wavelets, operator = filters.Wavelets([8.0, 4.0, 2.0, 1.0]), _operator()
     y = diffuse(X, operator, wavelets, tol=tol)
     assert y.shape == (5, N, 3)
     assert torch.allclose(y.square().sum((0, 1)), X.square().sum(0), rtol=tol)
@@ -129,19 +128,23 @@ def test_a_filter_is_as_precise_beside_a_larger_one():
     node = torch.arange(400)
     ring = torch.stack([node, (node + 1) % 400])
     ring, x = torch.cat([ring, ring.flip(0)], 1), torch.randn(400, 2)
-    bank = FilterBank(Heat(3000.0), FromFunction(lambda each: 1e4 + 0 * each))
-    torch.testing.assert_close(bank(x, ring)[0], Heat(3000.0)(x, ring), rtol=1e-5, atol=1e-6)
+    bank = filters.FilterBank(
+        filters.Heat(3000.0), filters.FromFunction(lambda each: 1e4 + 0 * each)
+    )
+    torch.testing.assert_close(
+        bank(x, ring)[0], filters.Heat(3000.0)(x, ring), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_learned_is_the_polynomial_through_its_values():
-    learned = Learned(7, start=Heat(1.0))
+    learned = filters.Learned(7, start=filters.Heat(1.0))
     dense = _dense(learned, dense_laplacian(EDGES, WEIGHT, N))
     out = learned(X, EDGES, WEIGHT)
     assert torch.allclose(out, dense @ X, atol=1e-6)
     assert torch.allclose(out, exact_heat_diffusion(X, EDGES, WEIGHT, 1.0), atol=1e-5)
     out.square().sum().backward()
     assert learned.value.grad.abs().min() > 0
-    assert torch.allclose(Learned(3)(X, EDGES, WEIGHT), X, atol=1e-6)
+    assert torch.allclose(filters.Learned(3)(X, EDGES, WEIGHT), X, atol=1e-6)
 
 
 def test_polynomials_are_exact_at_their_degree():
@@ -151,7 +154,7 @@ def test_polynomials_are_exact_at_their_degree():
 
     s = torch.eye(N, dtype=torch.float64) - dense_laplacian(EDGES, WEIGHT, N)
     exact = 0.1 * X + 0.9 * s @ (0.1 * X + 0.9 * s @ X)
-    out = FromFunction(two_steps_of_appnp)(X, EDGES, WEIGHT, degree=2)
+    out = filters.FromFunction(two_steps_of_appnp)(X, EDGES, WEIGHT, degree=2)
     assert torch.allclose(out, exact, atol=1e-12)
 
 
@@ -163,7 +166,7 @@ def test_gradients_in_x_weights_and_parameters(normalization):
     x = X.clone().requires_grad_()
 
     def call(x, weight, alpha, t):
-        bank = FilterBank(PersonalizedPageRank(alpha), Resolvent(t))
+        bank = filters.FilterBank(filters.PersonalizedPageRank(alpha), filters.Resolvent(t))
         given = {"normalization": normalization, "tol": 1e-10}
         return bank(x, EDGES, weight.repeat(2), **given)
 
@@ -181,29 +184,29 @@ def test_no_edges_and_isolated_nodes_keep_the_value_at_zero(edges, nodes):
 
 def test_errors_name_the_argument():
     with pytest.raises(ValueError, match="'alpha'"):
-        PersonalizedPageRank(1.5)
+        filters.PersonalizedPageRank(1.5)
     with pytest.raises(ValueError, match="'t'"):
-        Heat(-1.0)
+        filters.Heat(-1.0)
     with pytest.raises(ValueError, match="finite"):
-        FromFunction(lambda e: e / 0)(X, EDGES)
+        filters.FromFunction(lambda e: e / 0)(X, EDGES)
     with pytest.raises(ValueError, match="smoother filter"):
-        FromFunction(lambda e: (e < 0.7).double())(X, EDGES)
+        filters.FromFunction(lambda e: (e < 0.7).double())(X, EDGES)
     for function in (lambda e: torch.exp(1j * e), lambda e: e.sum(), lambda e: torch.stack([e, e])):
         with pytest.raises(
             ValueError, match="'function.eigenvalue.' to be of shape.*a real number"
         ):
-            FromFunction(function)(X, EDGES)
+            filters.FromFunction(function)(X, EDGES)
     with pytest.raises(TypeError, match="'function.eigenvalue.' to be a torch.Tensor .got float"):
-        FromFunction(lambda e: 1.0)(X, EDGES)
-    assert math.isfinite(float(FromFunction(torch.abs)(X, EDGES, degree=3).sum()))
+        filters.FromFunction(lambda e: 1.0)(X, EDGES)
+    assert math.isfinite(float(filters.FromFunction(torch.abs)(X, EDGES, degree=3).sum()))
 
 
 @pytest.mark.parametrize("name", ["low pass", "hump"])
 def test_steep_functions_of_large_eigenvalues_are_as_precise(name):
     """Eigenvalues of 1e5, which float32 keeps to 1e-2 only."""
     form = {
-        "low pass": LowPass(100.0, order=4),
-        "hump": FromFunction(lambda at: torch.exp(-(((at - 3000) / 100) ** 2))),
+        "low pass": filters.LowPass(100.0, order=4),
+        "hump": filters.FromFunction(lambda at: torch.exp(-(((at - 3000) / 100) ** 2))),
     }[name]
     weight = 1e5 * WEIGHT
     value, vector = torch.linalg.eigh(dense_laplacian(EDGES, weight, N, None))
@@ -214,8 +217,8 @@ def test_steep_functions_of_large_eigenvalues_are_as_precise(name):
 
 def test_the_reach_of_the_heat_is_its_time_in_units_of_the_rate():
     for rate in (1e-3, 1.0, 1e4):
-        assert Heat(2.0).reach(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
-        assert Learned(6, Heat(2.0)).reach(rate) == pytest.approx(2.0, rel=0.1)
+        assert filters.Heat(2.0).reach(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
+        assert filters.Learned(6, filters.Heat(2.0)).reach(rate) == pytest.approx(2.0, rel=0.1)
 
 
 def test_flat_filter_has_its_derivative():
@@ -228,7 +231,7 @@ def test_flat_filter_has_its_derivative():
             return 1 + self.height * torch.cos(3 * eigenvalue)
 
     alpha = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-    for flat in (PersonalizedPageRank(alpha), FromFunction(Wave())):
+    for flat in (filters.PersonalizedPageRank(alpha), filters.FromFunction(Wave())):
         (number,) = flat._learned
         seen = flat(X, EDGES, WEIGHT, tol=1e-10)
         true = _dense(flat, dense_laplacian(EDGES, WEIGHT, N)) @ X
@@ -243,11 +246,11 @@ def _start(value: float) -> torch.nn.Parameter:
 
 # Each formula, a number of it, the end of its domain, and how it is made.
 TOWARDS_BORDERS = {
-    "heat": (lambda: Heat(_start(0.5)), "t", math.inf),
-    "pagerank": (lambda: PersonalizedPageRank(_start(0.1)), "alpha", 1.0),
-    "resolvent": (lambda: Resolvent(_start(0.5)), "t", math.inf),
-    "low pass": (lambda: LowPass(_start(0.5)), "cutoff", math.inf),
-    "wavelets": (lambda: Wavelets([_start(0.5), _start(2.0)]), "t1", math.inf),
+    "heat": (lambda: filters.Heat(_start(0.5)), "t", math.inf),
+    "pagerank": (lambda: filters.PersonalizedPageRank(_start(0.1)), "alpha", 1.0),
+    "resolvent": (lambda: filters.Resolvent(_start(0.5)), "t", math.inf),
+    "low pass": (lambda: filters.LowPass(_start(0.5)), "cutoff", math.inf),
+    "wavelets": (lambda: filters.Wavelets([_start(0.5), _start(2.0)]), "t1", math.inf),
 }
 
 
@@ -272,7 +275,9 @@ def test_a_learned_number_stays_in_its_domain(name, sign):
 
 
 def test_training_shrinks_a_time_that_is_too_long_and_never_below_zero():
-    learned = FilterBank(Heat(_start(0.3)), PersonalizedPageRank(_start(0.9)))
+    learned = filters.FilterBank(
+        filters.Heat(_start(0.3)), filters.PersonalizedPageRank(_start(0.9))
+    )
     optimizer = torch.optim.Adam(learned.parameters(), lr=0.5)
     for _ in range(20):  # the identity is best: t = 0, alpha = 1
         optimizer.zero_grad()
@@ -285,12 +290,12 @@ def test_training_shrinks_a_time_that_is_too_long_and_never_below_zero():
 
 def test_a_number_that_leaves_its_domain_is_named():
     t = torch.tensor(1.0, requires_grad=True)
-    heat = Heat(t)
+    heat = filters.Heat(t)
     with torch.no_grad():
         t -= 1.4
     with pytest.raises(ValueError, match="'t' to be positive and finite .got -0.3"):
         heat(X, EDGES, WEIGHT)
     with pytest.raises(ValueError, match="'alpha' to be below 1 where it is learned"):
-        PersonalizedPageRank(_start(1.0))
+        filters.PersonalizedPageRank(_start(1.0))
     with pytest.raises(ValueError, match="'cutoff' to be a number or a 0-d tensor"):
-        LowPass(torch.ones(2))
+        filters.LowPass(torch.ones(2))

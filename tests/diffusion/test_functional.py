@@ -3,8 +3,7 @@ import torch
 from dense import exact_heat_diffusion
 from laws import random_graph
 
-from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.diffusion.filters import FromFunction
+from jsem_pyg.diffusion import filters, heat_diffusion
 from jsem_pyg.graph import GraphStructure
 
 NORMALIZATIONS = ["sym", "rw", None]
@@ -133,7 +132,9 @@ def test_weights_get_gradients_of_zero_where_they_change_nothing(backend, normal
         "no edge": lambda w: heat_diffusion(signal(3, 2), no_edges, w[:0], **options),
         "no column": lambda w: heat_diffusion(signal(3, 0), PATH, w, **options),
         "no signal": lambda w: heat_diffusion(signal(0, 3, 2), PATH, w, **options),
-        "constant": lambda w: FromFunction(torch.ones_like)(signal(3, 2), PATH, w, **options),
+        "constant": lambda w: filters.FromFunction(torch.ones_like)(
+            signal(3, 2), PATH, w, **options
+        ),
     }
     for name, call in calls.items():
         weight = torch.ones(4, dtype=torch.float64, requires_grad=True)

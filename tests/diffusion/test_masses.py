@@ -4,8 +4,7 @@ import pytest
 import torch
 from dense import dense_laplacian
 
-from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.diffusion.filters import Resolvent
+from jsem_pyg.diffusion import filters, heat_diffusion
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 4, 4], [1, 2, 3, 0, 2, 5, 5]])
 EDGES = torch.cat([EDGES, EDGES.flip(0)], 1)
@@ -40,7 +39,9 @@ def test_equal_masses_are_a_scale_of_time():
 
 
 def test_filters_take_masses():
-    y = Resolvent(0.5)(X, EDGES, WEIGHT.repeat(2), normalization=None, node_mass=MASS, tol=1e-11)
+    y = filters.Resolvent(0.5)(
+        X, EDGES, WEIGHT.repeat(2), normalization=None, node_mass=MASS, tol=1e-11
+    )
     laplacian = dense_laplacian(EDGES, WEIGHT.repeat(2), 7, None) / MASS.unsqueeze(1)
     assert torch.allclose(y + 0.5 * laplacian @ y, X, atol=1e-8)
 

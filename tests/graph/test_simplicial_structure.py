@@ -79,24 +79,15 @@ def test_what_is_kept_may_serve_training_later():
 
 
 @pytest.mark.parametrize(
-    ("edge_index", "triangles", "error", "match"),
+    ("edge_index", "triangles", "match"),
     [
-        (once([(0, 1), (2, 2)]), None, ValueError, "without self-loops"),
-        (once([(0, 1), (1, 2), (0, 1)]), None, ValueError, "1 repeated columns"),
-        (once([(0, 1), (1, 2), (1, 0)]), None, ValueError, "both directions of an edge"),
-        (TRIANGLE, torch.tensor([[0], [1], [3]]), ValueError, r"1 without, such as \[0, 1, 3\]"),
-        (TRIANGLE, torch.tensor([[0], [1], [1]]), ValueError, r"1 without, such as \[0, 1, 1\]"),
-        (TRIANGLE, torch.tensor([[0, 2], [1, 1], [2, 0]]), ValueError, r"\(got 1 repeated\)"),
-        (once([]), torch.tensor([[0], [1], [2]]), ValueError, "1 without"),
+        (once([(0, 1), (2, 2)]), None, "without self-loops"),
+        (once([(0, 1), (1, 2), (0, 1)]), None, "1 repeated columns"),
+        (once([(0, 1), (1, 2), (1, 0)]), None, "both directions of an edge"),
+        (TRIANGLE, torch.tensor([[0], [1], [3]]), r"1 without, such as \[0, 1, 3\]"),
+        (TRIANGLE, torch.tensor([[0, 2], [1, 1], [2, 0]]), r"\(got 1 repeated\)"),
     ],
 )
-def test_refuses(edge_index, triangles, error, match):
-    with pytest.raises(error, match=match):
+def test_refuses(edge_index, triangles, match):
+    with pytest.raises(ValueError, match=match):
         SimplicialStructure(edge_index, 4, triangles)
-
-
-def test_refuses_a_number_of_nodes_that_is_none():
-    with pytest.raises(ValueError, match="'num_nodes' to be a non-negative integer"):
-        SimplicialStructure(TRIANGLE, -1)
-    with pytest.raises(TypeError, match="'num_nodes'"):
-        SimplicialStructure(TRIANGLE, 3.0)

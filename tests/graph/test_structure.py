@@ -60,20 +60,6 @@ def test_no_edges(num_nodes):
     assert structure.component.tolist() == list(range(num_nodes))
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ([[0, 1, 1], [1, 0, 1]], "without self-loops .got 1.*remove_self_loops"),
-        ([[0, 1, 1], [1, 0, 2]], "undirected.*got 1 edges.*1 -> 2.*to_undirected"),
-        ([[0, 3], [3, 0]], r"node indices in \[0, 3\) .got values from 0 to 3"),
-        ([[0, -1], [-1, 0]], r"node indices in \[0, 3\) .got values from -1 to 0"),
-    ],
-)
-def test_bad_graphs_are_refused(columns, message):
-    with pytest.raises(ValueError, match=message):
-        GraphStructure(torch.tensor(columns), num_nodes=3)
-
-
 def test_asymmetric_values_are_refused():
     structure = GraphStructure(PATH, num_nodes=3)
     structure.check_weight(torch.ones(4))

@@ -8,8 +8,8 @@ from torch.utils.checkpoint import checkpoint
 
 numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
 
-from kernels.test_chebyshev_series import problem  # noqa: E402
-from laws import assert_backends_agree, random_graph  # noqa: E402
+from kernels.test_chebyshev_series import assert_backends_agree, problem  # noqa: E402
+from laws import random_graph  # noqa: E402
 
 from jsem_pyg.diffusion import heat_diffusion  # noqa: E402
 from jsem_pyg.graph import GraphStructure  # noqa: E402
@@ -18,12 +18,22 @@ from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
 from jsem_pyg.operators import laplacian_operator  # noqa: E402
 
 
-@pytest.fixture(params=["tiles of their own", "tiles together"])
-def three_threads(request, monkeypatch):
-    """Three threads, however little there is to do, that share tiles or do not."""
+@pytest.fixture
+def much_work(monkeypatch):
+    """As if little work were much: it is divided among threads."""
     monkeypatch.setattr(numba_cpu, "_MUCH_WORK", 0)
-    if request.param == "tiles together":
-        monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+
+
+@pytest.fixture
+def together(much_work, monkeypatch):
+    """And as if small tiles were large ones, of which threads share the rows."""
+    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+
+
+@pytest.fixture(params=["tiles of their own", "tiles together"])
+def three_threads(request):
+    """Three threads, however little there is to do, that share tiles or do not."""
+    request.getfixturevalue("together" if request.param == "tiles together" else "much_work")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield request.param
@@ -64,9 +74,7 @@ def test_more_rows_than_a_block_in_any_order(three_threads, order, monkeypatch):
     assert_backends_agree("numba", *ring_with_chords(3500))
 
 
-def test_the_number_of_threads_does_not_change_a_shared_tile(monkeypatch):
-    monkeypatch.setattr(numba_cpu, "_MUCH_WORK", 0)
-    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+def test_the_number_of_threads_does_not_change_a_shared_tile(together):
     csr, values, x, coefficients = ring_with_chords(2500)
     before, runs = torch.get_num_threads(), []
     for threads in (1, 2, 5):
@@ -104,9 +112,8 @@ def test_more_than_int32_counts_is_refused(sizes):
         numba_cpu.SparseOperator(csr, torch.ones(1))
 
 
-def test_compiled_code_keeps_what_a_second_backward_pass_needs(monkeypatch):
+def test_compiled_code_keeps_what_a_second_backward_pass_needs(together):
     """There autograd frees what an op saved, not the series inside of it."""
-    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
     edge_index, weight = random_graph(40)[:2]
     x = torch.randn(40, 3, requires_grad=True)
     weight = weight.clone().requires_grad_()
@@ -122,8 +129,7 @@ def test_compiled_code_keeps_what_a_second_backward_pass_needs(monkeypatch):
         torch.testing.assert_close(found, expected)
 
 
-def test_checkpointed_and_packed_tensors_lead_to_the_same_gradients(monkeypatch):
-    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+def test_checkpointed_and_packed_tensors_lead_to_the_same_gradients(together):
     csr, values, x, coefficients = ring_with_chords(200)
 
     def total(x, values):

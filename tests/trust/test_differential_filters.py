@@ -13,16 +13,7 @@ from trust.draws import NORMALIZATIONS, SEEDS, SPARSE, generator, graphs, lay_ou
 from trust.oracle import distance
 from trust.settings import draws
 
-from jsem_pyg.diffusion import diffuse
-from jsem_pyg.diffusion.filters import (
-    FilterBank,
-    FromFunction,
-    Heat,
-    LowPass,
-    PersonalizedPageRank,
-    Resolvent,
-    Wavelets,
-)
+from jsem_pyg.diffusion import diffuse, filters
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import laplacian_operator
 
@@ -31,26 +22,28 @@ NUMBERS = st.sampled_from([0.05, 0.3, 1.0])
 
 
 @st.composite
-def filters(draw):
+def drawn_filters(draw):
     """A filter, and its response to eigenvalues [N] as a function: [N] -> [S, N]."""
     number = draw(NUMBERS)
     kind = draw(
         st.sampled_from(["heat", "pagerank", "resolvent", "low", "function", "hat", "bank"])
     )
     if kind == "heat":
-        return Heat(20 * number), lambda e: torch.exp(-20 * number * e)[None]
+        return filters.Heat(20 * number), lambda e: torch.exp(-20 * number * e)[None]
     if kind == "pagerank":
-        return PersonalizedPageRank(number), lambda e: (number / (1 - (1 - number) * (1 - e)))[None]
+        return filters.PersonalizedPageRank(number), lambda e: (
+            number / (1 - (1 - number) * (1 - e))
+        )[None]
     if kind == "resolvent":
-        return Resolvent(9 * number), lambda e: (1 / (1 + 9 * number * e))[None]
+        return filters.Resolvent(9 * number), lambda e: (1 / (1 + 9 * number * e))[None]
     if kind == "low":
-        return LowPass(1 + number, 2), lambda e: (1 / (1 + (e / (1 + number)) ** 4))[None]
+        return filters.LowPass(1 + number, 2), lambda e: (1 / (1 + (e / (1 + number)) ** 4))[None]
     if kind == "function":
-        return FromFunction(torch.cos), lambda e: torch.cos(e)[None]
+        return filters.FromFunction(torch.cos), lambda e: torch.cos(e)[None]
     scales = [4 * number, 1.5]
     if kind == "hat":
-        return Wavelets(scales), lambda e: _hats(e, sorted(scales, reverse=True))
-    bank = FilterBank(Heat(number), Wavelets(scales[:1]))
+        return filters.Wavelets(scales), lambda e: _hats(e, sorted(scales, reverse=True))
+    bank = filters.FilterBank(filters.Heat(number), filters.Wavelets(scales[:1]))
     return bank, lambda e: torch.cat([torch.exp(-number * e)[None], _hats(e, scales[:1])])
 
 
@@ -112,7 +105,7 @@ def bound(x, scale):
 @given(st.data())
 def test_filters(data):
     graph, x, normalization, mass = problem(data)
-    chosen, response = data.draw(filters())
+    chosen, response = data.draw(drawn_filters())
     weight = None if graph.form in SPARSE else graph.weight
     size = graph.exact_weight
     laplacian, scale = dense(graph.edge_index, size, graph.num_nodes, normalization, mass)

@@ -41,16 +41,6 @@ RATES = Rates(0.1, 0.2, 0.7, 1.3)
         ([], PATH),
         ([], []),
     ],
-    ids=[
-        "path, tree",
-        "stars",
-        "star, path",
-        "tree, star",
-        "star, smaller star",
-        "hub, star",
-        "no edges, path",
-        "no edges",
-    ],
 )
 @pytest.mark.parametrize("share", [1.0, 0.6])
 def test_compiled_is_as_defined(first, second, share):

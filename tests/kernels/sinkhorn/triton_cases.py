@@ -24,10 +24,8 @@ class OnDevice:
 def small_blocks(monkeypatch, request):
     if "no_small_blocks" in request.fixturenames:
         return
-    monkeypatch.setattr(triton_gpu, "_ROWS", 16)
-    monkeypatch.setattr(triton_gpu, "_COLUMNS", 32)
-    monkeypatch.setattr(triton_gpu, "_RANK", 16)
-    monkeypatch.setattr(triton_gpu, "_CHANNELS", 16)
+    for name, size in {"_ROWS": 16, "_COLUMNS": 32, "_RANK": 16, "_CHANNELS": 16}.items():
+        monkeypatch.setattr(triton_gpu, name, size)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
