@@ -1,4 +1,4 @@
-"""numba's compiler, whose results are kept on disk where they can be, else in memory.
+"""numba's compiler, whose results are kept on disk where they can be, and prefetching for it.
 
 A cache on disk saves a process half a minute, and nothing depends on it: a problem with it (a
 read-only folder, a full disk, a damaged file) is logged once, and costs the time of compiling,
@@ -13,8 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
 
 _log = logging.getLogger(__name__)
 
@@ -79,3 +82,29 @@ def _log_once(trouble: str, error: Exception) -> None:
             type(error).__name__,
             error,
         )
+
+
+_BYTE, _INT = ir.IntType(8), ir.IntType(32)
+_READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch: keep it in all caches
+
+
+def emit_prefetch(builder: Any, address: Any) -> None:
+    """Prefetch the cache line of an address; harmless for any address."""
+    kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT, _INT, _INT])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    options = (ir.Constant(_INT, n) for n in (_READ, _KEEP, _DATA))
+    builder.call(function, [builder.bitcast(address, _BYTE.as_pointer()), *options])
+
+
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Prefetch the cache line of `array[index]`, one-dimensional; harmless beyond its end."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        emit_prefetch(builder, builder.gep(data, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit
+
+
+prefetch: Any = intrinsic(_prefetch)

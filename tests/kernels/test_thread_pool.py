@@ -2,7 +2,7 @@
 
 import pytest
 
-from jsem_pyg.kernels.chebyshev.thread_pool import TilePool
+numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
 
 
 @pytest.mark.timeout(20)
@@ -16,4 +16,4 @@ def test_an_error_in_one_thread_ends_the_others_and_is_raised(failing):
         yield work
 
     with pytest.raises(ValueError, match="this one"):
-        TilePool(3, 4, together=True).run(lambda: None, stages)
+        numba_cpu.work_on_tiles(3, 4, True, lambda: None, stages)

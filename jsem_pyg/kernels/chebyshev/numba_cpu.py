@@ -16,9 +16,12 @@ for each edge, and a handful of tiles; on a small graph these two for each threa
 """
 
 import logging
-from collections.abc import Iterator
+import math
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,17 +29,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..csr import CSR
-from ..ordering import choose_for_series
-from .passes import backward, forward
-from .pattern import ordered_pattern
+from ..ordering import Ordering, choose_for_series
+from .passes import backward, forward, num_lanes, pack, renumber, scratch, unpack
 from .series import Gradients, SeriesOperator
 from .simd import CACHE_LINE
-from .thread_pool import Stage, TilePool
-from .tiles import num_lanes, pack, scratch, unpack
 
 _log = logging.getLogger(__name__)
 
 Array = NDArray[Any]
+# A part of the work on a tile, on a thread's share of its rows: (its index, number of threads)
+Stage = Callable[[tuple[int, int]], object]
 
 # Larger tiles than this are shared by the threads: those of all would not fit the caches, and would
 # be what takes most memory. (16,000 nodes: sharing takes the same time at 11,000, a fifth less at
@@ -49,6 +51,32 @@ _MUCH_WORK = 1 << 22
 # Cache lines that are prefetched and not yet used: half of the L1 cache. With half
 # as many, forward takes a fifth longer.
 _LINES_AHEAD = 384
+
+
+class OrderedPattern(NamedTuple):
+    """A CSR pattern with its nodes renumbered, so that neighbours lie close."""
+
+    rowptr: Array  # [N + 1]
+    col: Array  # [nnz + MOST_AHEAD] int32, zeros at the end
+    middle: Array  # [N] where, in each row, the columns are no longer below the diagonal
+    node: Array  # [N] the node that each row stands for
+    place: Array  # [N] the row of each node
+    slot: Array  # [nnz] the slot that each entry comes from, or that of its reverse
+
+
+class _Call(NamedTuple):
+    """What all tiles of a call share."""
+
+    dtype: np.dtype[Any]
+    lanes: tuple[int, ...]  # as many zeros as a tile has columns
+    num_tiles: int
+    tile_size: int  # numbers in a tile
+    pattern: OrderedPattern
+    matrix: tuple[Array, ...]  # rowptr, col, middle and values of the pattern
+    coefficients: Array  # [K + 1, S, channels]
+    lines_ahead: int
+    num_threads: int
+    together: bool  # whether all threads work on the same tile
 
 
 class SparseOperator(SeriesOperator):
@@ -65,11 +93,28 @@ class SparseOperator(SeriesOperator):
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """Sum the series; see :class:`.SeriesOperator`. The last two terms are kept in tiles."""
-        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, keep)
-        out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
-        shape = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
-        last = scratch(shape, problem.dtype)
-        problem.evaluate(x.detach().contiguous().numpy(), out, last)
+        call = self._prepare(x.size(1), coefficients, keep)
+        scales, source = coefficients.size(1), x.detach().contiguous().numpy()
+        out = np.empty((scales, *x.shape), call.dtype)
+        kept = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
+        last = scratch(kept, call.dtype)
+
+        def allocate() -> tuple[Array, Array]:
+            return _tiles(call, 0 if keep else 2), _tiles(call, scales)
+
+        def stages(tile: int, thread: int, memory: tuple[Array, Array]) -> Iterator[Stage]:
+            own, result = memory
+            terms = tuple(last[:, tile] if keep else own)
+            first, weight = tile * len(call.lanes), _weight(call, tile)
+            yield partial(pack, terms[0], source, call.pattern.node, first, call.lanes)
+            for steps in _steps(call):
+                yield partial(
+                    forward, call.matrix, weight, terms, result, steps, _ahead(call, 1), call.lanes
+                )
+            for s in range(scales):
+                yield partial(unpack, result[s], out[s], call.pattern.place, first, call.lanes)
+
+        work_on_tiles(call.num_threads, call.num_tiles, call.together, allocate, stages)
         return torch.from_numpy(out), torch.from_numpy(last)
 
     def differentiate(
@@ -81,15 +126,88 @@ class SparseOperator(SeriesOperator):
         needs_coefficients: bool,
     ) -> Gradients:
         """Differentiate the series; see :class:`.SeriesOperator`."""
-        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, True)
-        needs = needs_values, needs_coefficients
-        return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), *needs)
+        call = self._prepare(grad.size(2), coefficients, trains=True)
+        terms_kept, source = kept.numpy(), grad.contiguous().numpy()
+        # A part for each thread, so that the sums do not depend on who comes first; but an edge
+        # belongs to a row, and a row of a shared tile to a thread.
+        parts = 1 if call.together else call.num_threads
+        edges = np.zeros((parts, self.csr.num_slots), call.dtype)
+        # <G, T_k>, lane by lane; columns that share their coefficients share a tile's place.
+        *sizes, channels = coefficients.shape
+        places = 1 if channels == 1 else call.num_tiles
+        size = math.prod(sizes) * len(call.lanes) * needs_coefficients
+        projection = np.zeros((call.num_threads, places, size))
+        needs_terms = needs_values or needs_coefficients
+        grad_x, nothing = np.empty(grad.shape[1:], call.dtype), np.empty(0, call.dtype)
+
+        def allocate() -> tuple[Array, ...]:
+            own = 2 if needs_terms else 0
+            return _tiles(call, len(source)), _tiles(call, own), _tiles(call, 2)
+
+        def stages(tile: int, thread: int, memory: tuple[Array, ...]) -> Iterator[Stage]:
+            g, terms, b = memory
+            first, weight = tile * len(call.lanes), _weight(call, tile)
+            for s in range(len(source)):
+                yield partial(pack, g[s], source[s], call.pattern.node, first, call.lanes)
+            last = tuple(terms_kept[:, tile]) if needs_terms else (nothing, nothing)
+            own = tuple(terms) if needs_terms else (nothing, nothing)
+            for steps in reversed(_steps(call)):
+                yield partial(
+                    backward, call.matrix, weight, g, last, own, tuple(b),
+                    edges[thread % parts], projection[thread, tile % places],
+                    steps, _ahead(call, 1 + needs_terms), call.lanes,
+                )  # fmt: skip
+            yield partial(unpack, b[0], grad_x, call.pattern.place, first, call.lanes)
+
+        work_on_tiles(call.num_threads, call.num_tiles, call.together, allocate, stages)
+        of_values = None
+        if needs_values:
+            slots = np.empty_like(edges[0])
+            slots[call.pattern.slot] = edges[0] if parts == 1 else edges.sum(0)
+            of_values = (torch.from_numpy(slots),)
+        of_coefficients = None
+        if needs_coefficients:
+            lanes = projection.sum(0).reshape(places, *sizes, len(call.lanes))
+            if channels == 1:
+                joined = lanes.sum((0, 3))[..., None]
+            else:
+                joined = np.moveaxis(lanes, 0, 2).reshape(*sizes, -1)[..., :channels]
+            of_coefficients = torch.from_numpy(joined.astype(call.dtype))
+        return torch.from_numpy(grad_x), of_values, of_coefficients
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
         """Two terms, tile after tile, zeros beyond the last column."""
         lanes = num_lanes(num_columns, dtype)
         return 2, (num_columns + lanes - 1) // lanes, num_nodes * lanes
+
+    def _prepare(self, num_columns: int, coefficients: Tensor, trains: bool) -> _Call:
+        """Order the pattern, where that pays, and divide the work among threads."""
+        _say_once_that_kernels_compile()
+        csr, values = self.csr, self.values[0]
+        dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
+        lanes = num_lanes(num_columns, values.dtype)
+        num_tiles, tile_size = -(-num_columns // lanes), csr.num_rows * lanes
+        visits = (coefficients.size(0) - 1) * num_tiles
+        ordering = choose_for_series(csr, lanes * dtype.itemsize, visits, trains)
+        pattern = csr.derived(_ordered_pattern, ordering)
+        ordered = values.detach().index_select(0, torch.from_numpy(pattern.slot)).numpy()
+        is_large = tile_size * dtype.itemsize > _SMALL_TILE
+        work = csr.num_slots * num_columns * coefficients.size(0)
+        threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
+        threads = max(1, threads if is_large else min(threads, num_tiles))
+        return _Call(
+            dtype,
+            (0,) * lanes,
+            num_tiles,
+            tile_size,
+            pattern,
+            (*pattern[:3], ordered),
+            coefficients.detach().contiguous().numpy(),
+            _LINES_AHEAD if is_large else 0,
+            threads,
+            is_large and threads > 1,
+        )
 
 
 @cache
@@ -100,143 +218,76 @@ def _say_once_that_kernels_compile() -> None:
     )
 
 
-class _Problem:
-    """The arrays of one call, and the threads that work on them."""
+def _ordered_pattern(csr: CSR, ordering: Ordering) -> OrderedPattern:
+    """Order a pattern; take it by ``csr.derived(_ordered_pattern, ordering)``."""
+    node, place = (each.numpy() for each in csr.derived(ordering))
+    rowptr, col, middle, slot = renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place)
+    return OrderedPattern(rowptr, col, middle, node, place, slot)
 
-    def __init__(
-        self,
-        csr: CSR,
-        values: Tensor,
-        shape: torch.Size,
-        coefficients: Tensor,
-        trains: bool,
-    ) -> None:
-        _say_once_that_kernels_compile()
-        self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
-        self.num_nodes, num_columns = shape
-        self.lanes = (0,) * num_lanes(num_columns, values.dtype)
-        self.num_tiles = -(-num_columns // len(self.lanes))
-        self.tile_size = self.num_nodes * len(self.lanes)
-        self.coefficients = coefficients.detach().contiguous().numpy()
-        row_bytes = len(self.lanes) * self.dtype.itemsize
-        visits = (coefficients.size(0) - 1) * self.num_tiles
-        ordering = choose_for_series(csr, row_bytes, visits, trains)
-        self.pattern = csr.derived(ordered_pattern, ordering)
-        slot = torch.from_numpy(self.pattern.slot)
-        ordered_values = values.detach().index_select(0, slot).numpy()
-        self.matrix: tuple[Array, ...] = (*self.pattern[:3], ordered_values)
-        self.is_large = self.tile_size * self.dtype.itemsize > _SMALL_TILE
-        self.lines_ahead = _LINES_AHEAD if self.is_large else 0
-        work = csr.num_slots * num_columns * coefficients.size(0)
-        threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
-        self.pool = TilePool(threads, self.num_tiles, together=self.is_large)
 
-    def evaluate(self, x: Array, out: Array, last: Array) -> None:
-        """Write the series into `out`, and its last two terms into `last` if that has room."""
-        scales = out.shape[0]
+def _steps(call: _Call) -> list[tuple[int, int]]:
+    """List the stages of a recurrence: all at once, unless threads wait for each other."""
+    terms = call.coefficients.shape[0]
+    return [(k, k + 1) for k in range(terms)] if call.together else [(0, terms)]
 
-        def allocate() -> tuple[Array, Array]:
-            return self._tiles(0 if last.size else 2), self._tiles(scales)
 
-        def stages(tile: int, thread: int, memory: tuple[Array, Array]) -> Iterator[Stage]:
-            own, result = memory
-            terms = tuple(last[:, tile] if last.size else own)
-            first, weight = tile * len(self.lanes), self._weight(tile)
-            yield partial(pack, terms[0], x, self.pattern.node, first, self.lanes)
-            for steps in self._steps():
-                yield partial(
-                    forward, self.matrix, weight, terms, result, steps, self._ahead(1), self.lanes
-                )
-            for s in range(scales):
-                yield partial(unpack, result[s], out[s], self.pattern.place, first, self.lanes)
+def _ahead(call: _Call, count: int) -> tuple[int, ...]:
+    """How many edges ahead to prefetch the rows of `count` tiles."""
+    lines = count * len(call.lanes) * call.dtype.itemsize // CACHE_LINE
+    return (call.lines_ahead // lines,) if call.lines_ahead else ()
 
-        self.pool.run(allocate, stages)
 
-    def differentiate(
-        self, kept: Array, grad: Array, needs_values: bool, needs_coefficients: bool
-    ) -> Gradients:
-        """Return the gradients of x and, where needed, of the values and of the coefficients."""
-        # A part for each thread, so that the sums do not depend on who comes first; but an edge
-        # belongs to a row, and a row of a shared tile to a thread.
-        parts = 1 if self.pool.together else self.pool.num_threads
-        edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
-        projection = self._coefficient_gradients(needs_coefficients)
-        needs_terms = needs_values or needs_coefficients
-        grad_x = np.empty(grad.shape[1:], self.dtype)
+def _tiles(call: _Call, count: int) -> Array:
+    """Take scratch memory for tiles: [count, N * lanes]."""
+    return scratch((count, call.tile_size), call.dtype)
 
-        def allocate() -> tuple[Array, ...]:
-            own = 2 if needs_terms else 0
-            return self._tiles(grad.shape[0]), self._tiles(own), self._tiles(2)
 
-        def stages(tile: int, thread: int, memory: tuple[Array, ...]) -> Iterator[Stage]:
-            g, terms, b = memory
-            first, weight = tile * len(self.lanes), self._weight(tile)
-            for s in range(grad.shape[0]):
-                yield partial(pack, g[s], grad[s], self.pattern.node, first, self.lanes)
-            nothing = np.empty(0, self.dtype)
-            last = tuple(kept[:, tile]) if needs_terms else (nothing, nothing)
-            own = tuple(terms) if needs_terms else (nothing, nothing)
-            for steps in reversed(self._steps()):
-                yield partial(
-                    backward, self.matrix, weight, g, last, own, tuple(b),
-                    edges[thread % parts], projection[thread, tile % projection.shape[1]],
-                    steps, self._ahead(1 + needs_terms), self.lanes,
-                )  # fmt: skip
-            yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
+def _weight(call: _Call, tile: int) -> Array:
+    """Pack the coefficients [K + 1, S, lanes] of a tile's columns, zeros beyond the last."""
+    *sizes, channels = call.coefficients.shape
+    width = len(call.lanes)
+    weight = np.zeros((*sizes, width), call.dtype)
+    if channels == 1:
+        weight[:] = call.coefficients
+    else:
+        found = call.coefficients[..., tile * width : (tile + 1) * width]
+        weight[..., : found.shape[-1]] = found
+    return weight
 
-        self.pool.run(allocate, stages)
-        return (
-            torch.from_numpy(grad_x),
-            (self._to_slots(edges),) if needs_values else None,
-            self._join(projection) if needs_coefficients else None,
-        )
 
-    def _steps(self) -> list[tuple[int, int]]:
-        """List the stages of a recurrence: all at once, unless threads wait for each other."""
-        terms = self.coefficients.shape[0]
-        return [(k, k + 1) for k in range(terms)] if self.pool.together else [(0, terms)]
+def work_on_tiles(
+    num_threads: int,
+    num_tiles: int,
+    together: bool,
+    allocate: Callable[[], Any],
+    stages: Callable[[int, int, Any], Iterable[Stage]],
+) -> None:
+    """Work on all tiles: on the `stages` of each, for (tile, thread, what `allocate` made).
 
-    def _ahead(self, count: int) -> tuple[int, ...]:
-        """How many edges ahead to prefetch the rows of `count` tiles."""
-        lines = count * len(self.lanes) * self.dtype.itemsize // CACHE_LINE
-        return (self.lines_ahead // lines,) if self.lines_ahead else ()
+    Together, all threads work on the same tile, with scratch memory for one tile, and wait for each
+    other after every stage; otherwise thread i of n takes the tiles i, i + n, ...
+    """
+    shared = allocate() if together else None
+    barrier = threading.Barrier(num_threads)
 
-    def _tiles(self, count: int) -> Array:
-        """Take scratch memory for tiles: [count, N * lanes]."""
-        return scratch((count, self.tile_size), self.dtype)
+    def work(thread: int) -> None:
+        memory = allocate() if shared is None else shared
+        tiles = range(num_tiles) if together else range(thread, num_tiles, num_threads)
+        share = (thread, num_threads) if together else (0, 1)
+        try:
+            for tile in tiles:
+                for stage in stages(tile, thread, memory):
+                    stage(share)
+                    if together:
+                        barrier.wait()
+        except threading.BrokenBarrierError:
+            pass  # another thread has failed, and raises the reason
+        except BaseException:
+            barrier.abort()  # or the others would wait for ever
+            raise
 
-    def _weight(self, tile: int) -> Array:
-        """Pack the coefficients [K + 1, S, lanes] of a tile's columns, zeros beyond the last."""
-        *sizes, channels = self.coefficients.shape
-        first, width = tile * len(self.lanes), len(self.lanes)
-        weight = np.zeros((*sizes, width), self.dtype)
-        found = self.coefficients[..., first : first + width] if channels > 1 else self.coefficients
-        weight[..., : width if channels == 1 else found.shape[-1]] = found
-        return weight
-
-    def _to_slots(self, parts: Array) -> Tensor:
-        """Add up [parts, nnz] of the ordered pattern, in the order of the given CSR."""
-        ordered = parts[0] if len(parts) == 1 else parts.sum(0)
-        slots = np.empty_like(ordered)
-        slots[self.pattern.slot] = ordered
-        return torch.from_numpy(slots)
-
-    def _coefficient_gradients(self, is_needed: bool) -> Array:
-        """Take the memory for <G, T_k>: [threads, tiles, (K + 1) * S * lanes].
-
-        Columns that share their coefficients share a tile's place.
-        """
-        *sizes, channels = self.coefficients.shape
-        places = 1 if channels == 1 else self.num_tiles
-        size = int(np.prod(sizes)) * len(self.lanes) * is_needed
-        return np.zeros((self.pool.num_threads, places, size))
-
-    def _join(self, gradients: Array) -> Tensor:
-        """Put numbers that lie lane by lane into the shape [K + 1, S, C]."""
-        *sizes, channels = self.coefficients.shape
-        parts = gradients.sum(0).reshape(-1, *sizes, len(self.lanes))
-        if channels == 1:
-            joined = parts.sum((0, 3))[..., None]
-        else:
-            joined = np.moveaxis(parts, 0, 2).reshape(*sizes, -1)[..., :channels]
-        return torch.from_numpy(joined.astype(self.coefficients.dtype))
+    if num_threads == 1:
+        work(0)
+        return
+    with ThreadPoolExecutor(num_threads) as pool:
+        list(pool.map(work, range(num_threads)))

@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..prefetch import emit_prefetch
+from ..compiled import emit_prefetch
 
 CACHE_LINE = 64  # bytes
 

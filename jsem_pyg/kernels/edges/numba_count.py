@@ -10,9 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..compiled import compiled
+from ..compiled import compiled, prefetch
 from ..csr import CSR, index_dtype
-from ..prefetch import prefetch
 from .sorted_edges import SortedEdges
 
 Array = NDArray[Any]

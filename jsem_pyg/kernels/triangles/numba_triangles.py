@@ -13,9 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..compiled import compiled
+from ..compiled import compiled, prefetch
 from ..csr import CSR
-from ..prefetch import prefetch
 from ..threads import run_on_rows
 
 Array = NDArray[Any]
