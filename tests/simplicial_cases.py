@@ -8,7 +8,7 @@ from laws import random_graph
 from jsem_pyg.diffusion.options import HeatOptions
 from jsem_pyg.diffusion.simplicial import read_complex, simplicial_heat
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
-from jsem_pyg.graph.prepare import GraphReader
+from jsem_pyg.graph.reader import GraphReader
 
 
 def simplicial_diffusion(
@@ -20,7 +20,7 @@ def simplicial_diffusion(
     options = HeatOptions(**options, normalization=None, domain="complex")
     times = read_times(t, x.size(-1)), read_times(t if t_up is None else t_up, x.size(-1), "t_up")
     weights = edge_weight, triangle_weight
-    weighted = read_complex(GraphReader(size=0), edge_index, x, triangles, *weights)
+    weighted = read_complex(GraphReader(keeps=False), edge_index, x, triangles, *weights)
     return squeeze_scales(simplicial_heat(x, weighted, *times, options), t)
 
 

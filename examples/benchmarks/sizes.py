@@ -26,7 +26,7 @@ from torch import Tensor
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.chebyshev import tiles
+from jsem_pyg.kernels.chebyshev.passes import num_lanes
 
 
 def least_traffic(num_nodes: int, num_slots: int, channels: int, terms: int) -> int:
@@ -36,7 +36,7 @@ def least_traffic(num_nodes: int, num_slots: int, channels: int, terms: int) -> 
     result read and written, column and value of each edge read. Backward: that of B and of T, G
     read, and the gradients of half the edges read and written.
     """
-    lanes = tiles.num_lanes(channels, torch.float32)
+    lanes = num_lanes(channels, torch.float32)
     num_tiles, tile = -(-channels // lanes), 4 * num_nodes * lanes
     forward = 3 * tile + 2 * tile // 3 + 8 * num_slots
     backward = (3 + 3 + 1) * tile + (8 + 4) * num_slots

@@ -10,7 +10,7 @@ from .._checks import (
     check_weight_range,
 )
 from ..graph import GraphStructure
-from ..graph.read_structure import read_structure
+from ..graph.reader import read_structure
 from ..kernels.triangles import forman, square_counts, triangle_counts
 
 METHODS = ("augmented", "1d", "balanced")

@@ -7,6 +7,7 @@ functions of the Laplacian than the exponential are in :mod:`~jsem_pyg.diffusion
 :func:`expm_multiply` takes any symmetric matrix.
 """
 
+from . import registered_op  # noqa: F401 (the op that compiled code calls)
 from .diffuse import diffuse
 from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns

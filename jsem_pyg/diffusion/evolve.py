@@ -1,21 +1,42 @@
-"""Operator -> coefficients -> series -> result: the steps of every diffusion."""
+r"""Graph -> operator -> coefficients -> series -> result: the steps of every diffusion.
+
+An operator is made in the narrowest type that keeps the tolerance. The rounding of a Chebyshev
+recurrence grows with its length, and that of the entries of S acts for as long as the heat flows:
+together they change the result by at most about
+
+.. math::
+    0.8 \, \epsilon \, t \, r
+
+of its norm, for the rounding unit :math:`\epsilon` of the type and the rate r of the Laplacian
+(one, if it is normalised). Measured on random graphs, rings and paths, by every normalisation;
+rings have the whole of it, k-nearest-neighbour graphs a tenth. In float32 that is a relative error
+of 1e-6 at t = 10. So longer times are computed in float64.
+"""
 
 import logging
 import math
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .._precision import full_precision
-from ..kernels.chebyshev.series import SeriesOperator
+from ..graph.adjacency import Adjacency
+from ..graph.structure import GraphRows
+from ..kernels.chebyshev import SeriesOperator
+from ..kernels.torch_func import lasting
 from ..operators import HeatOperator
+from ..operators.laplacian import Entries, MakeMatrix, laplacian_entries, operator_of_entries
 from .heat_coefficients import LONGEST
 from .options import HeatOptions
-from .precision import is_precise, rounding_error
+from .times import Times
 
 _log = logging.getLogger(__name__)
+
+_ROUNDING = 0.8
+_OUTPUT_ROUNDING = 8  # rounding units of the type of x, to which the result is rounded anyway
 
 
 class SpectralFunction(Protocol):
@@ -33,10 +54,110 @@ class SpectralFunction(Protocol):
         """Return f(0) [S], by which isolated nodes are multiplied, on the CPU."""
 
 
+class CompiledGraph(NamedTuple):
+    """A graph in compiled code, in place of its operator: neither prepared nor checked."""
+
+    adjacency: Adjacency
+    edge_weight: Tensor | None = None  # [E]; None: ones
+    conductance: Tensor | None = None  # [E] or None
+    edge_attr: Tensor | None = None  # [E, F] or None, checked by the op and not used
+
+
+def heat_operator(
+    structure: GraphRows,
+    edge_weight: Tensor | None,
+    given: torch.dtype,
+    function: SpectralFunction,
+    options: HeatOptions,
+    conductance: Tensor | None = None,
+    node_mass: Tensor | None = None,
+    make: MakeMatrix | None = None,
+) -> HeatOperator:
+    """Make the operator of weights [E] times conductances [E], precise enough.
+
+    That is for signals of the type `given`, and for the times or the filter. `make` makes S of
+    its entries; None: a kernel of the backend.
+    """
+    if edge_weight is None and conductance is None and node_mass is None:
+        entries = _unweighted(structure, options.normalization, options.self_loop)
+    else:
+        entries = laplacian_entries(
+            structure, edge_weight, options.normalization, conductance, options.self_loop, node_mass
+        )
+    reach = function.reach(entries[2]["rate"])
+    dtype = choose_dtype(given, structure.row.device, reach, options.tol)
+    make = make or partial(structure.make_matrix, backend=options.backend)
+    return operator_of_entries(entries, dtype, make)
+
+
+@lasting
+def _unweighted(structure: GraphRows, normalization: str | None, self_loop: float) -> Entries:
+    """Compute the entries of a graph without weights, once for each choice."""
+    key = normalization, self_loop
+    if key not in structure.unweighted:
+        structure.unweighted[key] = laplacian_entries(
+            structure, None, normalization, None, self_loop
+        )
+    entries: Entries = structure.unweighted[key]
+    return entries
+
+
+def choose_dtype(given: torch.dtype, device: torch.device, reach: float, tol: float) -> torch.dtype:
+    """Choose the type for signals of a type, and a time or a filter's slope in units of the rate.
+
+    Example:
+        >>> choose_dtype(torch.float32, torch.device("cpu"), 1e3, tol=1e-6)
+        torch.float64
+    """
+    dtype = torch.promote_types(given, torch.float32)
+    is_enough = device.type == "mps" or is_precise(dtype, given, reach, tol)  # MPS has no float64
+    return dtype if is_enough else torch.float64
+
+
+def is_precise(dtype: torch.dtype, given: torch.dtype, reach: float, tol: float) -> bool:
+    """Return True if rounding in `dtype` goes unnoticed in a result of the type `given`."""
+    return rounding_error(dtype, reach) <= max(tol, _OUTPUT_ROUNDING * torch.finfo(given).eps)
+
+
+def rounding_error(dtype: torch.dtype, reach: float) -> float:
+    """Return the relative error that rounding makes, for a time in units of the rate.
+
+    Example:
+        >>> f"{rounding_error(torch.float32, 1e4):.0e}"
+        '1e-03'
+    """
+    return _ROUNDING * torch.finfo(dtype).eps * max(reach, 1.0)
+
+
 def evolve(
+    x: Tensor,
+    operator: HeatOperator | CompiledGraph,
+    times: SpectralFunction,
+    options: HeatOptions,
+) -> Tensor:
+    """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D].
+
+    In compiled code by the op of :mod:`.registered_op`.
+    """
+    if isinstance(operator, HeatOperator):
+        return _evolve(x, operator, times, options)
+    (row, col, *_), edge_weight, conductance, edge_attr = operator
+    inputs = (x, cast(Times, times).value, edge_weight, conductance)
+    is_learning = torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad for each in inputs
+    )
+    out, _ = torch.ops.jsem_pyg.heat_diffusion(
+        *inputs, edge_attr, row, col,
+        options.degree, options.tol, options.normalization, options.backend, options.self_loop,
+        is_learning and options.normalization != "rw",
+    )  # fmt: skip
+    return out
+
+
+@torch.compiler.disable
+def _evolve(
     x: Tensor, operator: HeatOperator, times: SpectralFunction, options: HeatOptions
 ) -> Tensor:
-    """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D]."""
     coefficients = series_coefficients(operator, times, options, x.dtype)
     return sum_series(x, operator, coefficients, times.at_zero())
 

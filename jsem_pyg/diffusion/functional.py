@@ -7,16 +7,14 @@ from torch import Tensor
 
 from .._checks import as_argument, check_float, check_labels, check_node_index
 from .._precision import compute_dtype
-from ..graph.prepare import GraphReader, read_edges
-from ..graph.read_structure import count_nodes
+from ..graph.reader import GraphReader, count_nodes, read_edges
 from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
-from .heat import heat_operator
+from .evolve import CompiledGraph, evolve, heat_operator
 from .options import HeatOptions
-from .registered_op import CompiledGraph, evolve_either
 from .times import Times, check_signal, read_times, squeeze_scales
 
-_READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
+_READER = GraphReader(keeps=False)  # it remembers nothing: who calls often prepares a structure
 
 
 def heat_diffusion(
@@ -100,7 +98,7 @@ def heat_diffusion(
         operator: Any = CompiledGraph(*read_edges(edge_index, edge_weight, x.size(-2)))
     else:
         operator = _operator(x, edge_index, edge_weight, times, options, node_mass)
-    return squeeze_scales(evolve_either(x, operator, times, options), t)
+    return squeeze_scales(evolve(x, operator, times, options), t)
 
 
 @eager

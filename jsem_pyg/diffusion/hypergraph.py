@@ -19,10 +19,9 @@ from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..operators import hypergraph_operator
-from .evolve import evolve
+from .evolve import choose_dtype, evolve
 from .filters import Filter
 from .options import HeatOptions
-from .precision import choose_dtype
 from .times import Times
 
 # A series has about so many terms: t = 3 and a relative error of 1e-6 need ten.

@@ -30,9 +30,8 @@ from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
-from .evolve import evolve
+from .evolve import evolve, heat_operator
 from .filters import FilterBank, FromFunction
-from .heat import heat_operator
 from .heat_coefficients import heat_degree
 from .options import HeatOptions
 from .times import MARGIN, read_times

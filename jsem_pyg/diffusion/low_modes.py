@@ -22,16 +22,15 @@ from .._checks import (
 from .._precision import compute_dtype, without_autocast
 from .._random import seeded
 from ..graph import GraphStructure
-from ..graph.prepare import GraphReader
-from ..graph.read_structure import count_nodes
+from ..graph.reader import GraphReader, count_nodes
 from ..kernels.ordering import bandwidth_order
 from ..operators import HeatOperator, laplacian_operator
-from ..operators.laplacian import laplacian_entries
+from ..operators.laplacian import laplacian_entries, scipy_matrix
 from .evolve import sum_series
 from .filter_coefficients import cosine_coefficients
 
 _log = logging.getLogger(__name__)
-_READER = GraphReader(size=0)
+_READER = GraphReader(keeps=False)
 
 DENSE = 600  # nodes of a graph whose Laplacian is diagonalised as a table
 REORDERED = 20_000  # nodes of a graph that pays for an order in which neighbours lie close
@@ -213,7 +212,7 @@ def has_sparse_factors(structure: GraphStructure) -> bool:
 
 def _inverse(structure: GraphStructure, weight: Tensor, kind: str | None) -> "Damp":
     """Return a function that divides modes by their eigenvalues, as good as a filter can."""
-    steps = laplacian_entries(structure, weight, kind).scipy(structure)
+    steps = scipy_matrix(structure, laplacian_entries(structure, weight, kind))
     # The least shift that leaves eigenvalues apart; the modes of eigenvalue zero are taken away.
     size = structure.num_nodes
     matrix = dia_array((np.full((1, size), 1 + 1e-13), [0]), (size, size)) - steps

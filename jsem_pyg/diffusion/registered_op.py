@@ -13,7 +13,7 @@ derivative needs. Backends that leave the derivative to autograd do evaluate twi
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,53 +21,17 @@ from torch.autograd import forward_ad
 
 from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..kernels.chebyshev import Operator, SeriesOperator
 from ..kernels.chebyshev.series import resumed_series
 from ..kernels.table import CHEBYSHEV
-from ..operators import HeatOperator
-from .evolve import SpectralFunction, evolve
-from .heat import heat_operator
+from .evolve import evolve, heat_operator
 from .options import HeatOptions
-from .times import Times, read_times
+from .times import read_times
 
-# Compiled code may pass new entries in old memory without a trace of it, so graphs are known
-# by their entries here. Of all compiled code in a process, the last four are remembered.
-_reader = GraphReader(size=4, by_entries=True)
-
-
-class CompiledGraph(NamedTuple):
-    """A graph in compiled code, in place of its operator: neither prepared nor checked."""
-
-    adjacency: Adjacency
-    edge_weight: Tensor | None = None  # [E]; None: ones
-    conductance: Tensor | None = None  # [E] or None
-    edge_attr: Tensor | None = None  # [E, F] or None, checked by the op and not used
-
-
-_evolve = torch.compiler.disable(evolve)
-
-
-def evolve_either(
-    x: Tensor,
-    operator: HeatOperator | CompiledGraph,
-    times: SpectralFunction,
-    options: HeatOptions,
-) -> Tensor:
-    """Diffuse or filter [..., N, D] -> [..., S, N, D]: eagerly, or by the op in compiled code."""
-    if isinstance(operator, HeatOperator):
-        return _evolve(x, operator, times, options)
-    adjacency, edge_weight, conductance, edge_attr = operator
-    inputs = (x, cast(Times, times).value, edge_weight, conductance)
-    is_learning = torch.is_grad_enabled() and any(
-        each is not None and each.requires_grad for each in inputs
-    )
-    out, _ = torch.ops.jsem_pyg.heat_diffusion(
-        *inputs, edge_attr, adjacency.row, adjacency.col,
-        options.degree, options.tol, options.normalization, options.backend, options.self_loop,
-        is_learning and options.normalization != "rw",
-    )  # fmt: skip
-    return out
+# Compiled code may pass new entries in old memory without a trace of it, so the last graph of all
+# compiled code in a process is known by its entries.
+_reader = GraphReader(by_entries=True)
 
 
 class _Once(Operator):

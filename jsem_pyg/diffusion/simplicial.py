@@ -8,11 +8,10 @@ from torch import Tensor
 from .._checks import check_edge_vector, check_vector, check_weight_range, numbers_of
 from .._precision import compute_dtype, full_precision
 from ..graph import SimplicialStructure
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..operators import hodge_operator
-from .evolve import SpectralFunction, evolve
+from .evolve import SpectralFunction, choose_dtype, evolve
 from .options import HeatOptions
-from .precision import choose_dtype
 from .times import Times
 
 # A structure, and the weights of its edges [M] and triangles [F]; None: not given.

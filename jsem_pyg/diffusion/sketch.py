@@ -10,12 +10,11 @@ from torch.nn.functional import normalize
 from .._checks import check_between, check_nonnegative_int, check_positive_int
 from .._precision import compute_dtype, without_autocast
 from .._random import seeded
-from ..graph.prepare import GraphReader
-from ..graph.read_structure import count_nodes
+from ..graph.reader import GraphReader, count_nodes
 from .functional import heat_diffusion
 from .times import read_times
 
-_READER = GraphReader(size=0)
+_READER = GraphReader(keeps=False)
 
 
 @torch.no_grad()

@@ -2,8 +2,7 @@
 
 :class:`GraphStructure`, :class:`HypergraphStructure` and :class:`SimplicialStructure` (edges and
 triangles) are what every later stage works on, and own all that follows from the pattern. The graph
-of a caller becomes one in `prepare.py`, and nowhere else; `memory.py` keeps prepared graphs for
-later calls.
+of a caller becomes one in `reader.py`, and nowhere else, which keeps the last one for later calls.
 """
 
 from .hypergraph_structure import HypergraphStructure

@@ -20,10 +20,9 @@ from .._checks import (
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.torch_func import lasting
-from .memory import Prepared
 
 
-class HypergraphStructure(Prepared):
+class HypergraphStructure:
     """A hypergraph without weights, sorted and checked once, to be used many times.
 
     The hypergraph layers accept a structure in place of `hyperedge_index`, and then never look at
@@ -47,8 +46,6 @@ class HypergraphStructure(Prepared):
         >>> HypergraphStructure(hyperedge_index, num_nodes=5)
         HypergraphStructure(num_nodes=5, num_hyperedges=2, num_memberships=5)
     """
-
-    argument = "hyperedge_index"
 
     @lasting
     def __init__(

@@ -21,7 +21,7 @@ from .._checks import (
     check_nonnegative_int,
 )
 from .adjacency import Adjacency, read_adjacency
-from .prepare import choose_weight
+from .reader import choose_weight
 from .structure import GraphStructure
 
 _log = logging.getLogger(__name__)

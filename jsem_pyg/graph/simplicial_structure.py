@@ -25,12 +25,11 @@ from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.torch_func import lasting
 from ..kernels.triangles import list_triangles
-from .memory import Prepared
-from .read_structure import count_nodes
+from .reader import count_nodes
 from .structure import GraphStructure
 
 
-class SimplicialStructure(Prepared):
+class SimplicialStructure:
     """Edges and triangles of a graph, sorted, oriented and checked once, to be used many times.
 
     An edge signal is a *flow*: a number for each edge, positive along the edge and negative against

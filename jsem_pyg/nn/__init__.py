@@ -2,8 +2,7 @@
 
 from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
-from .conduct import AgreementConductance
-from .conductance import MLPConductance, SigmoidConductance
+from .conductance import AgreementConductance, MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
 from .hetero_cheb_conv import HeteroChebConv
 from .hetero_diffusion import HeteroDiffusion

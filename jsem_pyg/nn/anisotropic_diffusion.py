@@ -1,38 +1,45 @@
 """The layer that diffuses on a graph and does not mix channels."""
 
 import logging
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
-from torch_geometric.nn.inits import reset
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool, check_edge_type, check_nonnegative_int, shown
+from ..diffusion.evolve import CompiledGraph, evolve, heat_operator
 from ..diffusion.filters import Filter
-from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.options import HeatOptions
-from ..diffusion.registered_op import CompiledGraph, evolve_either
 from ..diffusion.times import Times, check_signal
-from ..graph.prepare import GraphReader, read_edges
+from ..graph.reader import GraphReader, read_edges
+from ..graph.structure import GraphRows
 from ..kernels.torch_func import eager, is_transformed
-from ..operators import HeatOperator
-from .conduct import Graph, conduct, sees_nodes
-from .conductance import as_columns, make_conductance
+from ..operators import HeatOperator, Operator
+from .conductance import Graph, as_columns, conduct, make_conductance, sees_nodes
 from .diffusion_time import (
     DiffusionTime,
     check_filter,
-    count_scales,
     describe_times,
     join_scales,
+    number_of_scales,
     read_layer_times,
+    reset_parts,
+    times_of_layer,
 )
-from .propagation import is_watched, through_propagate
 from .relation_conductance import RelationConductance, Relations
 
 _log = logging.getLogger(__name__)
+
+_HOOKS = [
+    f"_{step}_forward{when}_hooks"
+    for step in ("propagate", "message", "aggregate")
+    for when in ("", "_pre")
+]
 
 
 class AnisotropicDiffusion(MessagePassing):
@@ -151,6 +158,8 @@ class AnisotropicDiffusion(MessagePassing):
         self._reader = GraphReader()
         self._has_warned = False
 
+    t, num_scales, reset_parameters = times_of_layer, number_of_scales, reset_parts
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep PyG from taking the code for this class, without masks, for a subclass's own."""
         super().__init_subclass__(**kwargs)
@@ -171,7 +180,7 @@ class AnisotropicDiffusion(MessagePassing):
         times = read_layer_times(self.time, self.filter, x)
         given = edge_index, edge_weight, edge_attr, node_mass, edge_type
         operator = self.operator(x, times, *given)
-        return join_scales(evolve_either(x, operator, times, self.options))
+        return join_scales(evolve(x, operator, times, self.options))
 
     def operator(
         self,
@@ -190,7 +199,7 @@ class AnisotropicDiffusion(MessagePassing):
         else:
             edge_dim = None if self.conductance_form == "module" else self.edge_dim
             edge_attr = as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
-        has_op = self.filter is None and node_mass is None and not is_watched(self)
+        has_op = self.filter is None and node_mass is None and not self._is_observed
         if torch.compiler.is_compiling() and has_op and not is_transformed():
             graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
             h = self.conduct(graph, x, edge_attr, edge_type)
@@ -198,17 +207,9 @@ class AnisotropicDiffusion(MessagePassing):
         return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass, edge_type)
 
     @eager
-    def _operator(
-        self,
-        x: Tensor,
-        times: Times | Filter,
-        edge_index: Adj,
-        edge_weight: OptTensor,
-        edge_attr: OptTensor,
-        node_mass: OptTensor,
-        edge_type: OptTensor,
-    ) -> HeatOperator:
-        """Make the operator, precise enough for x, or for observed messages."""
+    def _operator(self, x: Tensor, times: Times | Filter, *given: Any) -> HeatOperator:
+        """Make the operator of what `operator` is given, precise enough for x."""
+        edge_index, edge_weight, edge_attr, node_mass, edge_type = given
         graph, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         if edge_type is not None:
             known, num_edges = self.num_relations or 0, graph.num_edges
@@ -216,10 +217,13 @@ class AnisotropicDiffusion(MessagePassing):
                 graph, x, "edge_type", edge_type, lambda e: check_edge_type(e, num_edges, known)
             )
         h = self.conduct(graph, x, edge_attr, edge_type)
-        if is_watched(self):
-            entries = heat_entries(graph, weight, x.dtype, times, self.options, h, node_mass)
-            return through_propagate(self, graph, entries, weight, h)
-        return heat_operator(graph, weight, x.dtype, times, self.options, h, node_mass)
+        make = partial(PropagatedOperator, self, graph, weight, h) if self._is_observed else None
+        return heat_operator(graph, weight, x.dtype, times, self.options, h, node_mass, make)
+
+    @property
+    def _is_observed(self) -> bool:
+        """True if an explainer or a hook may observe the messages."""
+        return not self.fuse or bool(self.explain) or any(getattr(self, hooks) for hooks in _HOOKS)
 
     def conduct(
         self, graph: Graph, x: Tensor, edge_attr: OptTensor = None, edge_type: OptTensor = None
@@ -274,22 +278,6 @@ class AnisotropicDiffusion(MessagePassing):
             self.__class__.__name__,
         )
 
-    def reset_parameters(self) -> None:
-        """Set times and conductances to their start, and draw a linear map anew."""
-        for part in self.children():
-            reset(part)
-
-    @property
-    def t(self) -> Tensor:
-        """The diffusion times, > 0: 0-d, [S] scales or [S, D] scales and channels."""
-        times: Tensor = self.time()
-        return times
-
-    @property
-    def num_scales(self) -> int:
-        """The number S of results for each channel."""
-        return count_scales(self.time, self.filter)
-
     @property
     def sketchable(self) -> bool:
         """True if all channels diffuse alike, so that a projection of them may be trained on."""
@@ -305,6 +293,37 @@ class AnisotropicDiffusion(MessagePassing):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._describe()})"
+
+
+class PropagatedOperator(Operator):
+    """S, applied by the `propagate` of a layer, so that hooks and explainers see its messages."""
+
+    def __init__(
+        self,
+        layer: MessagePassing,
+        graph: GraphRows,
+        weight: OptTensor,
+        conductance: OptTensor,
+        off_diagonal: Tensor,
+        diagonal: OptTensor,
+    ) -> None:
+        structure = graph.whole(
+            "where messages are observed, since those of other processes do not pass `propagate`",
+            "remove hooks and explainers, and leave out fuse=False",
+        )
+        target, source = structure.edges
+        self.edge_index = torch.stack([source, target]).long()  # S suits either `flow`
+        # Edges that share an entry of S are messages of their own, as much as each conducts.
+        given = [each for each in (weight, conductance) if each is not None]
+        share = math.prod(given[1:], start=given[0]) if given else None
+        self.norm = structure.share_among_edges(off_diagonal, share)
+        self.layer, self.diagonal, self.num_nodes = layer, diagonal, structure.num_nodes
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Multiply by S, in one message passing."""
+        size = (self.num_nodes, self.num_nodes)
+        out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
+        return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from .._precision import normalize_rows
 from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
-from .conduct import conduct_between
+from .conductance import conduct_between
 from .diffusion_classifier import DiffusionClassifier, balance_classes
 
 

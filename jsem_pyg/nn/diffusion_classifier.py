@@ -15,10 +15,10 @@ from .._checks import (
     check_positive_int,
 )
 from .._precision import affine_rows, check_type_of_layer, lengths, normalize_rows
-from ..graph.prepare import GraphReader
-from ..graph.rows import GraphRows
+from ..graph.reader import GraphReader
+from ..graph.structure import GraphRows
 from .anisotropic_diffusion import AnisotropicDiffusion
-from .conduct import AgreementConductance
+from .conductance import AgreementConductance
 from .running_mean import RunningMean
 
 

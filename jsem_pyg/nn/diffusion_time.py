@@ -1,11 +1,12 @@
 """Diffusion times that are positive by construction, and what layers do with them."""
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch_geometric.nn.inits import reset
 
 from .._checks import check_bool, check_instance, check_positive, real_numbers
 from ..diffusion.filters import Filter
@@ -92,9 +93,21 @@ def read_layer_times(time: DiffusionTime, filter: Filter | None, x: Tensor) -> T
     return read_times(time(), x.size(-1)) if filter is None else filter
 
 
-def count_scales(time: DiffusionTime, filter: Filter | None) -> int:
-    """Return the number S of results for each channel."""
-    return time.num_scales if filter is None else filter.num_filters or 1
+# Every layer has these: a property or method of its class.
+times_of_layer: Any = property(
+    lambda layer: layer.time(),
+    doc="The diffusion times, > 0: 0-d, [S] scales or [S, D] scales and channels.",
+)
+number_of_scales: Any = property(
+    lambda layer: layer.time.num_scales if layer.filter is None else layer.filter.num_filters or 1,
+    doc="The number S of results for each channel.",
+)
+
+
+def reset_parts(layer: torch.nn.Module) -> None:
+    """Set times, weights and conductances to their start, and draw linear maps anew."""
+    for part in layer.children():
+        reset(part)
 
 
 def join_scales(out: Tensor) -> Tensor:

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.nn.inits import reset
 
 from .._checks import check_bool
 from .._precision import check_type_of_layer, without_autocast
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..graph.relations import (
     EdgeType,
     HeteroGraph,
@@ -21,6 +20,7 @@ from ..graph.relations import (
     read_dictionaries,
 )
 from ..kernels.torch_func import eager
+from .diffusion_time import reset_parts
 from .hetero_diffusion import read_metadata
 from .relational_cheb_conv import RelationalChebConv
 from .relational_heat import RelationalGraph, RelationalHeat
@@ -100,6 +100,8 @@ class HeteroChebConv(torch.nn.Module):
         )
         self._reader = GraphReader()
 
+    reset_parameters = reset_parts
+
     @eager
     @without_autocast
     def forward(
@@ -144,11 +146,6 @@ class HeteroChebConv(torch.nn.Module):
     def t(self) -> Tensor:
         """The diffusion times [R], > 0, in the order of `relations`."""
         return self.conv.t
-
-    def reset_parameters(self) -> None:
-        """Draw the maps anew, and set the times to their start."""
-        for part in self.children():
-            reset(part)
 
     def __repr__(self) -> str:
         return (

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_instance
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..graph.relations import (
     EdgeType,
     HeteroGraph,

@@ -10,7 +10,7 @@ from torch_geometric.typing import OptTensor
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.times import check_signal
 from ..kernels.torch_func import eager
-from .channel_map import check_channels, make_map, maps_first
+from .anisotropic_cheb_conv import check_channels, make_map, maps_first
 from .diffusion_time import join_scales, read_layer_times
 from .hypergraph_diffusion import HypergraphDiffusion
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
-from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from .._checks import check_bool, check_float, check_positive_int
@@ -17,16 +16,18 @@ from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
 from ..graph import HypergraphStructure
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..kernels.torch_func import eager
 from .conductance import FLOOR
 from .diffusion_time import (
     DiffusionTime,
     check_filter,
-    count_scales,
     describe_times,
     join_scales,
+    number_of_scales,
     read_layer_times,
+    reset_parts,
+    times_of_layer,
 )
 
 
@@ -116,6 +117,8 @@ class HypergraphDiffusion(torch.nn.Module):
         self.options = HeatOptions(degree, tol, normalization, backend, domain="hypergraph")
         self._reader = GraphReader()
 
+    t, num_scales, reset_parameters = times_of_layer, number_of_scales, reset_parts
+
     @eager
     def forward(
         self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor = None
@@ -152,7 +155,7 @@ class HypergraphDiffusion(torch.nn.Module):
                 f"Expected 'x' to have {structure.num_nodes} nodes, as the prepared "
                 f"'hyperedge_index' (got {x.size(-2)})."
             )
-        self._reader.check_signal(structure, x)
+        self._reader.check_signal(structure, x, "hyperedge_index")
         if hyperedge_weight is not None:
             structure.check_weight_shape(hyperedge_weight)
             check = structure.check_weight
@@ -176,22 +179,6 @@ class HypergraphDiffusion(torch.nn.Module):
             learned: Tensor = self.weight()
             learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
             return learned if weight is None else weight * learned
-
-    def reset_parameters(self) -> None:
-        """Set times and weights to their start, and draw a linear map anew."""
-        for part in self.children():
-            reset(part)
-
-    @property
-    def t(self) -> Tensor:
-        """The diffusion times, > 0: 0-d, [S] scales or [S, D] scales and channels."""
-        times: Tensor = self.time()
-        return times
-
-    @property
-    def num_scales(self) -> int:
-        """The number S of results for each channel."""
-        return count_scales(self.time, self.filter)
 
     def _describe(self) -> str:
         learned = "" if self.weight is None else f"num_hyperedges={self.weight.raw.numel()}, "

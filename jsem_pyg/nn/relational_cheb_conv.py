@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
-from torch_geometric.nn.inits import glorot, reset, zeros
+from torch_geometric.nn.inits import glorot, zeros
 
 from .._checks import (
     check_bool,
@@ -19,11 +19,11 @@ from .._checks import (
 from .._precision import check_type_of_layer, without_autocast
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..graph.relations import read_pairs
 from ..kernels.torch_func import eager
 from .anisotropic_diffusion import single_node_set
-from .diffusion_time import DiffusionTime, initial_times
+from .diffusion_time import DiffusionTime, initial_times, reset_parts
 from .relational_heat import RelationalGraph, RelationalHeat
 
 
@@ -200,8 +200,7 @@ class RelationalChebConv(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw the maps anew, and set the times to their start."""
-        for part in self.children():
-            reset(part)
+        reset_parts(self)
         glorot(self.mixture)
         zeros(self.bias)
 

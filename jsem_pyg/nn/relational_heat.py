@@ -23,7 +23,6 @@ from .._precision import full_precision
 from ..diffusion.heat_coefficients import coefficients_at
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import read_times, series_degree
-from ..graph.memory import Prepared
 from ..graph.relations import Pairs, say_of_self_loops
 from ..graph.structure import GraphStructure
 from ..operators import HeatOperator
@@ -37,7 +36,7 @@ class _Relation(NamedTuple):
     operator: HeatOperator
 
 
-class RelationalGraph(Prepared):
+class RelationalGraph:
     """The operator of each of R relations, of undirected edges and self-loops of weights [P]."""
 
     def __init__(

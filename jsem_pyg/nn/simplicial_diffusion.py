@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from .._checks import check_bool
@@ -13,16 +12,18 @@ from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
 from ..diffusion.times import check_signal
-from ..graph.prepare import GraphReader
+from ..graph.reader import GraphReader
 from ..kernels.torch_func import eager
 from .diffusion_time import (
     DiffusionTime,
     check_filter,
-    count_scales,
     describe_times,
     initial_times,
     join_scales,
+    number_of_scales,
     read_layer_times,
+    reset_parts,
+    times_of_layer,
 )
 
 
@@ -103,21 +104,12 @@ class SimplicialDiffusion(torch.nn.Module):
             )
 
     @property
-    def t(self) -> Tensor:
-        """The times > 0 by which gradients decay: 0-d, [S] scales or [S, D] with channels."""
-        times: Tensor = self.time()
-        return times
-
-    @property
-    def num_scales(self) -> int:
-        """The number S of results for each channel."""
-        return count_scales(self.time, self.filter)
-
-    @property
     def t_up(self) -> Tensor:
         """The times > 0 by which curls decay: 0-d, [S] scales or [S, D] with channels."""
         times: Tensor = self.time_up()
         return times
+
+    t, num_scales, reset_parameters = times_of_layer, number_of_scales, reset_parts
 
     @eager
     def forward(
@@ -136,11 +128,6 @@ class SimplicialDiffusion(torch.nn.Module):
             self._reader, edge_index, x, triangles, edge_weight, triangle_weight
         )
         return join_scales(simplicial_heat(x, weighted, times, up, self.options))
-
-    def reset_parameters(self) -> None:
-        """Set the times to their start."""
-        for part in self.children():
-            reset(part)
 
     def __repr__(self) -> str:
         up = "" if self.filter is not None else f", t_up={self.time_up}"

@@ -7,10 +7,9 @@ edges. An :class:`Operator` of your own needs no more than a method that applies
 """
 
 from ..kernels.chebyshev import AdjointOperator, Operator
-from .heat_operator import HeatOperator
 from .hodge import hodge_operator
 from .hypergraph import hypergraph_operator
-from .laplacian import laplacian_operator
+from .laplacian import HeatOperator, laplacian_operator
 
 __all__ = [
     "AdjointOperator",

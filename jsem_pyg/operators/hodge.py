@@ -25,7 +25,7 @@ from .._checks import check_choice, check_instance, check_vector, numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
 from .factored import FACTORED, FactoredOperator
-from .heat_operator import HeatOperator
+from .laplacian import HeatOperator
 
 
 def hodge_operator(

@@ -19,7 +19,7 @@ from .._checks import check_choice, check_instance, numbers_of
 from ..graph import HypergraphStructure
 from ..kernels.chebyshev import Operator
 from .factored import FactoredOperator
-from .heat_operator import HeatOperator
+from .laplacian import HeatOperator
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
 

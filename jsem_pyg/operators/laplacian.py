@@ -1,14 +1,17 @@
-r"""The symmetric operator S of a weighted graph, with its spectrum in [-1, 1].
+r"""A Laplacian by its operator S, symmetric with its spectrum in [-1, 1]; that of a weighted graph.
 
 .. math::
-    \mathbf{L} = r (\mathbf{I} - \mathbf{S})
+    \mathbf{L} = r \mathbf{P}^{-1} (\mathbf{I} - \mathbf{S}) \mathbf{P}, \qquad
+    e^{-t \mathbf{L}} = \mathbf{P}^{-1} e^{-t r (\mathbf{I} - \mathbf{S})} \mathbf{P}
 
 The rate r is one for the normalised Laplacians, and half a bound of the spectrum otherwise.
 """
 
 import functools
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,46 +27,47 @@ from .._checks import (
     check_weight_range,
     numbers_of,
 )
-from ..graph.rows import GraphRows
-from ..graph.structure import GraphStructure
+from ..graph.structure import GraphRows, GraphStructure
+from ..kernels.chebyshev import Operator
 from ..kernels.ordering import scipy_indices
-from .heat_operator import HeatOperator
 
 NORMALIZATIONS = ("sym", "rw", None)
 _STEEPEST = 1e6  # roots of degrees that are further apart magnify the rounding of float32
 
 
-class Entries(NamedTuple):
-    """The entries of S, before a kernel is chosen for it; the rest as in `HeatOperator`."""
+@dataclass(frozen=True)
+class HeatOperator:
+    """An operator S with the rate and the diagonal that turn it into a Laplacian; L = I - S.
 
-    off_diagonal: Tensor  # [nnz] in the slots of the structure
-    diagonal: Tensor | None  # [N], if S has one
-    rate: float = 1.0
-    row_scale: Tensor | None = None
-    isolated: Tensor | None = None
-    condition: float = 1.0
+    Of an operator of your own, :func:`~jsem_pyg.diffusion.diffuse` makes one by itself.
+    """
 
-    def to(self, dtype: torch.dtype) -> "Entries":
-        """Return the same entries in another type, or in float64 if the scaling needs it."""
-        if self.condition > _STEEPEST and self.off_diagonal.device.type != "mps":
-            dtype = torch.float64
-        diagonal = None if self.diagonal is None else self.diagonal.to(dtype)
-        row_scale = None if self.row_scale is None else self.row_scale.to(dtype)
-        off_diagonal = self.off_diagonal.to(dtype)
-        return self._replace(off_diagonal=off_diagonal, diagonal=diagonal, row_scale=row_scale)
+    matrix: Operator  #: S, symmetric, with its spectrum in [-1, 1]
+    rate: float = 1.0  #: r, half a bound of the spectrum of L
+    row_scale: Tensor | None = None  #: [N] the diagonal of P, at most one; None: the identity
+    isolated: Tensor | None = None  #: [N] bool, nodes that keep their features; None: no node does
+    condition: float = 1.0  #: the condition number of P: how much it can magnify an error
+    dtype: torch.dtype | None = None  #: what signals are computed in; None: their own type
 
-    def scipy(self, structure: GraphStructure) -> csr_array:
-        """Return S as a sparse matrix of SciPy's, which leaves isolated nodes as they are."""
-        size, (col, rowptr) = structure.num_nodes, scipy_indices(structure.csr)
-        away = csr_array((self.off_diagonal.numpy(), col, rowptr), shape=(size, size))
-        stays = np.zeros(size) if self.diagonal is None else self.diagonal.numpy()
-        stays = stays if self.isolated is None else np.where(self.isolated.numpy(), 1.0, stays)
-        return csr_array(away + dia_array((stays[None], [0]), (size, size)))
+    @property
+    def num_nodes(self) -> int:
+        """The number N of nodes."""
+        return self.matrix.num_nodes
 
-    def operator(self, structure: GraphRows, backend: str) -> HeatOperator:
-        """Hand the entries to a kernel."""
-        matrix = structure.make_matrix(self.off_diagonal, self.diagonal, backend)
-        return HeatOperator(matrix, *self[2:], self.off_diagonal.dtype)
+    def apply_laplacian(self, x: Tensor) -> Tensor:
+        """Return L x for x [N, M]: for laws, spectra and tests; differentiable."""
+        scale = None if self.row_scale is None else self.row_scale.unsqueeze(-1)
+        scaled = x if scale is None else scale * x
+        out = self.rate * (scaled - self.matrix.apply(scaled))
+        out = out if scale is None else out / scale
+        return out if self.isolated is None else out.masked_fill(self.isolated.unsqueeze(-1), 0.0)
+
+
+# The entries of S in the slots [nnz] and, if it has some, on the diagonal [N]; and the other fields
+# of its `HeatOperator`.
+Entries = tuple[Tensor, Tensor | None, dict[str, Any]]
+# From entries in the slots and on the diagonal to S
+MakeMatrix = Callable[[Tensor, Tensor | None], Operator]
 
 
 def laplacian_operator(
@@ -109,7 +113,20 @@ def laplacian_operator(
     entries = laplacian_entries(
         structure, edge_weight, normalization, conductance, self_loop, node_mass
     )
-    return entries.to(dtype).operator(structure, backend)
+    make = functools.partial(structure.make_matrix, backend=backend)
+    return operator_of_entries(entries, dtype, make)
+
+
+def operator_of_entries(entries: Entries, dtype: torch.dtype, make: MakeMatrix) -> HeatOperator:
+    """Make an operator of its entries, in a type, or in float64 if the scaling needs it."""
+    off_diagonal, diagonal, others = entries
+    if others["condition"] > _STEEPEST and off_diagonal.device.type != "mps":
+        dtype = torch.float64
+    diagonal, row_scale = (
+        each if each is None else each.to(dtype) for each in (diagonal, others["row_scale"])
+    )
+    matrix = make(off_diagonal.to(dtype), diagonal)
+    return HeatOperator(matrix, **others | {"row_scale": row_scale}, dtype=dtype)
 
 
 def laplacian_entries(
@@ -133,6 +150,20 @@ def laplacian_entries(
     return _normalized(structure, weight, self_loop if has_loops else None, normalization == "rw")
 
 
+def scipy_matrix(structure: GraphStructure, entries: Entries) -> csr_array:
+    """Make S of its entries, as a sparse matrix of SciPy's that leaves isolated nodes as they are.
+
+    It is what a factorisation needs.
+    """
+    size, (col, rowptr) = structure.num_nodes, scipy_indices(structure.csr)
+    off_diagonal, diagonal, others = entries
+    away = csr_array((off_diagonal.numpy(), col, rowptr), shape=(size, size))
+    stays = np.zeros(size) if diagonal is None else diagonal.numpy()
+    isolated = others.get("isolated")
+    stays = stays if isolated is None else np.where(isolated.numpy(), 1.0, stays)
+    return csr_array(away + dia_array((stays[None], [0]), (size, size)))
+
+
 def _normalized(
     structure: GraphRows, weight: Tensor, self_loop: float | Tensor | None, random_walk: bool
 ) -> Entries:
@@ -147,7 +178,8 @@ def _normalized(
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
     alone = isolated if has_isolated and self_loop is None else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
-    return Entries(off_diagonal, diagonal, 1.0, row_scale, alone, condition)
+    others = {"rate": 1.0, "row_scale": row_scale, "isolated": alone, "condition": condition}
+    return off_diagonal, diagonal, others
 
 
 def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> Entries:
@@ -162,7 +194,8 @@ def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) ->
         root = mass.to(weight.dtype).sqrt()
         off_diagonal, share = _between(structure, off_diagonal, 1 / root), share / root / root
         row_scale, condition = _row_scale(structure, root)
-    return Entries(off_diagonal, 1 - share, rate, row_scale, None, condition)
+    others = {"rate": rate, "row_scale": row_scale, "condition": condition}
+    return off_diagonal, 1 - share, others
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from .._checks import (
 )
 from .._groups import group_firsts, group_order
 from ..graph import GraphStructure
-from ..graph.read_data import read_data
+from ..graph.reader import read_data
 
 _ROUNDING = 1e-8  # of a share, so that what is exactly the share that may go, goes
 

@@ -53,8 +53,8 @@ from .._checks import (
 from ..diffusion.filter_coefficients import cosine_coefficients
 from ..diffusion.filters import FromFunction
 from ..graph import GraphStructure
-from ..graph.read_data import check_data, read_data
-from ..operators.laplacian import laplacian_entries
+from ..graph.reader import check_data, read_data
+from ..operators.laplacian import laplacian_entries, scipy_matrix
 
 _EXPONENTS = (1.0, 1.5, 2.5, 3.5)  # nu: 1 is that of rough signals on paths, 3.5 nearly heat
 _TIMES = np.geomspace(0.03, 1e3, 31)  # over the mean degree
@@ -370,12 +370,12 @@ class _Process(Module):
         """
         normalization = kernels[0][0].normalization
         laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
-        step = laplacian.scipy(self.structure)
+        step, rate = scipy_matrix(self.structure, laplacian), laplacian[2]["rate"]
 
         def response(value: Tensor) -> Tensor:
             return torch.stack([kernel(t, value) for kernel, t in kernels])
 
-        coefficient = cosine_coefficients(response, laplacian.rate, None, _TOL).T.contiguous()
+        coefficient = cosine_coefficients(response, rate, None, _TOL).T.contiguous()
         found = []
         for panel in columns.split(min(_NARROW, self.width)):
             place = (panel if rows is None else rows).numpy()

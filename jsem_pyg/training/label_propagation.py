@@ -31,7 +31,7 @@ from .._precision import without_autocast
 from ..curvature.standardize import robust_standardize
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from ..graph.read_data import check_data, read_data
+from ..graph.reader import check_data, read_data
 from ..graph.relations import LEFT_OUT, merge_reverse, read_hetero_data, say_of_self_loops
 from ..nn.conductance import as_columns, make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._checks import check_finite, check_mask, check_positive, check_rows
-from ..graph.rows import GraphRows
+from ..graph.structure import GraphRows
 from ..nn.diffusion_time import DiffusionTime
 from .history import FitResult
 from .seeds import Purpose, derive_generator

@@ -24,8 +24,8 @@ from .._checks import (
 from .._precision import unit_rows
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from ..graph.read_data import check_data
-from ..graph.rows import GraphRows
+from ..graph.reader import check_data
+from ..graph.structure import GraphRows
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from .._checks import check_labels
 from .._groups import group_starts
-from ..graph.read_data import check_data
+from ..graph.reader import check_data
 
 
 def check_single(data: Any) -> None:

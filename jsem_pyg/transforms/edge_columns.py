@@ -13,7 +13,7 @@ from .._precision import unit_rows
 from ..curvature import forman_curvature, jaccard_overlap, robust_standardize
 from ..curvature.forman_ricci import METHODS
 from ..diffusion import heat_diffusion
-from ..graph.read_data import check_data
+from ..graph.reader import check_data
 from ..kernels.edge_dot import edge_dot
 from ._batch import edge_graph, record_edges
 

@@ -7,7 +7,7 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_choice, check_tensor
-from ..graph.read_data import check_data
+from ..graph.reader import check_data
 from ..neighbors import knn_graph
 from ..neighbors.build import GraphOptions
 from ..neighbors.points import METRICS

@@ -3,7 +3,7 @@ import torch
 from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.graph.prepare import GraphReader
+from jsem_pyg.graph.reader import GraphReader
 
 PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
 
@@ -99,7 +99,7 @@ class TestMemory:
 class TestMemoryByEntries:
     @staticmethod
     def reader():
-        return GraphReader(size=2, by_entries=True)
+        return GraphReader(by_entries=True)
 
     def test_sees_a_change_that_leaves_no_trace(self):
         reader, (edge_index, _) = self.reader(), random_graph(8, 0.5)
@@ -110,17 +110,9 @@ class TestMemoryByEntries:
         assert edge_index._version == version
         assert torch.equal(structure_of(reader, edge_index).edges[0].long(), edge_index[1])
 
-    def test_forgets_the_oldest(self):
-        reader = self.reader()
-        graphs = [torch.tensor([[0, other], [other, 0]]) for other in (1, 2, 3)]
-        made = [structure_of(reader, graph) for graph in graphs]
-        assert structure_of(reader, graphs[2]) is made[2]
-        assert structure_of(reader, graphs[1]) is made[1]
-        assert structure_of(reader, graphs[0]) is not made[0]
-
 
 def test_keeps_nothing_of_a_graph_that_is_refused():
-    for reader in (GraphReader(), GraphReader(size=4, by_entries=True)):
+    for reader in (GraphReader(), GraphReader(by_entries=True)):
         directed = torch.tensor([[0], [1]])
         for _ in range(2):
             with pytest.raises(ValueError, match="undirected"):

@@ -12,12 +12,10 @@ from laws import assert_heat_laws
 
 from jsem_pyg._checks import check_edge_index, check_vector, check_weight_range
 from jsem_pyg._groups import group_starts
-from jsem_pyg.diffusion.evolve import evolve
+from jsem_pyg.diffusion.evolve import choose_dtype, evolve
 from jsem_pyg.diffusion.options import DOMAINS, HeatOptions
-from jsem_pyg.diffusion.precision import choose_dtype
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
-from jsem_pyg.graph.memory import Prepared
-from jsem_pyg.graph.prepare import GraphReader
+from jsem_pyg.graph.reader import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
 from jsem_pyg.nn.diffusion_time import DiffusionTime, join_scales
 from jsem_pyg.operators import HeatOperator
@@ -26,7 +24,7 @@ from jsem_pyg.operators.factored import FACTORED, FactoredOperator
 DOMAINS["citations"] = (None,), FACTORED
 
 
-class Citations(Prepared):
+class Citations:
     """Who cites whom, sorted by both."""
 
     def __init__(self, edge_index, num_nodes):
@@ -77,7 +75,7 @@ def prepare(reader, options, t, x, edge_index, weight=None):
 def citation_diffusion(x, edge_index, weight=None, t=1.0, *, tol=1e-6, backend="auto"):
     check_signal(x)
     options = HeatOptions(None, tol, None, backend, domain="citations")
-    times, diffuse = prepare(GraphReader(size=0), options, t, x, edge_index, weight)
+    times, diffuse = prepare(GraphReader(keeps=False), options, t, x, edge_index, weight)
     return squeeze_scales(diffuse(x, times=times), t)
 
 

@@ -7,17 +7,16 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_instance
-from ...graph.prepare import GraphReader
+from ...graph.reader import GraphReader
 from ...kernels.torch_func import eager
 from ...operators import HeatOperator
-from ..evolve import evolve
+from ..evolve import evolve, heat_operator
 from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
-from ..heat import heat_operator
 from ..options import HeatOptions
 from ..times import MARGIN, check_signal
 from .number import Number
 
-_READER = GraphReader(size=0)
+_READER = GraphReader(keeps=False)
 _SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured
 _STEP = 1e-6  # of a difference quotient, relative
 

@@ -9,16 +9,15 @@ from torch import Tensor
 
 from ..._checks import as_argument, check_instance
 from ..._fingerprint import digest
-from ...diffusion.evolve import series_coefficients, sum_series
-from ...diffusion.heat import heat_operator
+from ...diffusion.evolve import heat_operator, series_coefficients, sum_series
 from ...diffusion.options import HeatOptions
 from ...diffusion.times import is_single, read_times
 from ...graph import GraphStructure
-from ...graph.prepare import GraphReader
+from ...graph.reader import GraphReader
 from ...operators import HeatOperator
 from .source import Source
 
-_READER = GraphReader(size=0)  # it remembers nothing
+_READER = GraphReader(keeps=False)  # it remembers nothing
 _OPTIONS = ("degree", "tol", "normalization", "backend")
 _CACHE_LINE = 64  # bytes: kernels work on as many columns at least
 

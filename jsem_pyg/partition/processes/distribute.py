@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from ..._checks import check_instance, check_points, tensor_of
 from ...graph import GraphStructure
-from ...graph.read_data import check_data, read_data
+from ...graph.reader import check_data, read_data
 from ..split import Partition, recursive_partition
 from .graph import DistributedGraph
 from .ranks import Ranks

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from ..._checks import check_choice, check_symmetric
-from ...graph.rows import GraphRows
+from ...graph.structure import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
@@ -137,7 +137,7 @@ class DistributedGraph(GraphRows):
         return Routes.to_places(self.ranks, self.record.begin, wanted), rows
 
     def extent(self, values: Tensor) -> tuple[float, float]:
-        """See :class:`~jsem_pyg.graph.rows.GraphRows`."""
+        """See :class:`~jsem_pyg.graph.structure.GraphRows`."""
         low, high = super().extent(values)
         ends = self.ranks.largest(torch.tensor([-low, high], dtype=torch.float64)).tolist()
         return -ends[0], ends[1]
@@ -149,7 +149,7 @@ class DistributedGraph(GraphRows):
         check_symmetric(name, there, back)
 
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Operator:
-        """See :class:`~jsem_pyg.graph.rows.GraphRows`; there are CSR products of torch alone."""
+        """See `GraphRows`; there are CSR products of torch alone."""
         check_choice("backend", backend, ("auto", "torch"))
         CHEBYSHEV.choose("torch", off_diagonal.device)
         return HaloOperator(self.csr, self.halo, off_diagonal, diagonal)

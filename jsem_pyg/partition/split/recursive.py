@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..._checks import check_instance, check_positive_int
 from ...graph import GraphStructure
-from ...graph.read_structure import read_structure
+from ...graph.reader import read_structure
 from .methods import Array, Method, find_method, order_rows, split_blocks
 from .partition import Partition
 

@@ -16,11 +16,10 @@ from ..._checks import (
 )
 from ..._precision import compute_dtype
 from ...graph import GraphStructure
-from ...graph.prepare import GraphReader, choose_weight
-from ...graph.read_structure import count_nodes, read_structure
+from ...graph.reader import GraphReader, choose_weight, count_nodes, read_structure
 from ...neighbors import knn_graph
 
-_READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
+_READER = GraphReader(keeps=False)  # it remembers nothing: who calls often prepares a structure
 
 
 class GraphInput(NamedTuple):
