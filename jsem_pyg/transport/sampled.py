@@ -17,7 +17,8 @@ from .plan.plan import Plan, Step
 from .plan.scores import DenseScores
 from .problem.masses import read_masses
 from .problem.options import SolverOptions
-from .solver.task import read_task
+from .solver.pose import read_question
+from .solver.solver import solve
 
 _log = logging.getLogger(__name__)
 
@@ -70,11 +71,11 @@ def sampled_gromov_wasserstein(
             columns that are drawn are computed, such as shortest paths of a :class:`ColumnCost`,
             and the latest are kept.
         target: the same of the other side, [K, K]. N K is at most 2^26.
-        p: [N] masses of the source points, divided by their sum; None: the same for all.
-        q: [K] masses of the target points, likewise.
-        epsilon: the temperature, as a share of the critical one, above which plans are blurred
-            (estimated from at most 256 points of each side).
-        absolute: whether `epsilon` is in the unit of squared costs instead.
+        p: [N] masses, as in :func:`.gromov_wasserstein`.
+        q: [K] masses, likewise.
+        epsilon: the temperature, likewise; the critical one is estimated from at most 256 points
+            of each side.
+        absolute: likewise.
         num_anchors: pairs M that are drawn in a step.
         tol: relative improvement of the smoothed cost that counts.
         max_iter: at most how many steps.
@@ -187,11 +188,11 @@ def _start(
             f" in the unit of squared costs (got {temperature:.3g})."
         )
     first, second = (each[:COARSE, :COARSE] for each in among)
-    task = read_task(
+    question = read_question(
         first, second, cost=MatrixCost(COARSE), epsilon=max(temperature / critical, COARSE_EPSILON),
         tol=COARSE_TOL, progress=False,
     )  # fmt: skip
-    plan = task.solve(is_start=True).dense().to(blocks[0])
+    plan = solve(question, is_start=True).dense().to(blocks[0])
     c, d = (each[:, :COARSE] for each in blocks)
     return temperature, _linear_cost(c, d, plan)
 

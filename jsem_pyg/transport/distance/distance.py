@@ -18,7 +18,8 @@ from ..costs.first_order import refuse_second_derivative
 from ..plan.plan import Plan
 from ..plan.scores import FactoredScores, average
 from ..problem.objective import fused_cost, known_pull
-from ..solver.task import Task, read_task
+from ..solver.pose import Question, read_question
+from ..solver.solver import solve
 
 
 @outside_inference()
@@ -80,9 +81,9 @@ def gw_distance(
                 f"Expected '{name}' without a gradient (got requires_grad=True). To fix this, pass "
                 f"{name}.detach(); POT's ot.gromov.gromov_wasserstein2 has gradients in masses."
             )
-    task = read_task(source, target, p=p, q=q, tol=tol, max_iter=max_iter, **options)
-    tensors = (task.first.x, task.second.x, *(task.features or ()))
-    value: Tensor = _Optimum.apply(task, task.solve(), *tensors)
+    question = read_question(source, target, p=p, q=q, tol=tol, max_iter=max_iter, **options)
+    tensors = (question.first.x, question.second.x, *(question.features or ()))
+    value: Tensor = _Optimum.apply(question, solve(question), *tensors)
     return value
 
 
@@ -90,12 +91,11 @@ class _Optimum(torch.autograd.Function):
     """The objective, whose derivatives are computed together with it."""
 
     @staticmethod
-    def forward(ctx: Any, task: Task, plan: Plan, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, question: Question, plan: Plan, *tensors: Tensor) -> Tensor:
         with torch.enable_grad():
             given = [each.detach().clone().requires_grad_() for each in tensors]
             x, y, *features = given
-            first, second = replace(task.first, x=x), replace(task.second, x=y)
-            value = _objective(replace(task, first=first, second=second), features, plan)
+            value = _objective(question, x, y, tuple(features), plan)
             if any(ctx.needs_input_grad):
                 ctx.save_for_backward(*torch.autograd.grad(value, given))
         return value.detach().to(x.dtype)
@@ -106,16 +106,19 @@ class _Optimum(torch.autograd.Function):
         return None, None, *(grad * each for each in ctx.saved_tensors)
 
 
-def _objective(task: Task, features: list[Tensor], plan: Plan) -> Tensor:
+def _objective(
+    question: Question, x: Tensor, y: Tensor, features: tuple[Tensor, ...], plan: Plan
+) -> Tensor:
     """Compute the objective of a plan, float64."""
     assert isinstance(plan.scores, FactoredScores)
     sent, (r, c) = partial(average, plan.scores), plan.marginals()
-    first, second = (replace(each, x=each.x.double()) for each in (task.first, task.second))
+    first, second = replace(question.first, x=x.double()), replace(question.second, x=y.double())
     both = (features[0], features[1]) if features else None
-    value = fused_cost(first, second, both, task.alpha, sent, r, c)
-    if task.known_pairs is not None:
-        value = value + task.alpha * known_pull(first, second, task.known_pairs, sent, r, c)
-    entropy = _entropy(plan.scores, r, c, task.p, task.q)
+    value = fused_cost(first, second, both, question.alpha, sent, r, c)
+    if question.known_pairs is not None:
+        pull = known_pull(first, second, question.known_pairs, sent, r, c)
+        value = value + question.alpha * pull
+    entropy = _entropy(plan.scores, r, c, question.p, question.q)
     if plan.bounds is not None:  # what stays alone has an entropy, too
         for done, most in ((r, plan.bounds[0]), (c, plan.bounds[1])):
             rest = (most - done).clamp(min=0)

@@ -1,4 +1,4 @@
-"""Solver options: the same words mean the same in every solver."""
+"""Options of the solvers: the same words mean the same in each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ from ..._checks import (
     check_positive,
     check_positive_int,
 )
+from ...kernels.table import SINKHORN
 from ..plan.plan import Plan
+
+STARTS = ("heat", "costs", "axes", "zero")
 
 
 @dataclass(frozen=True)
@@ -46,25 +49,24 @@ class SolverOptions:
             if not 0 < self.mass <= 1:
                 raise ValueError(f"Expected 'mass' to lie in (0, 1] (got {self.mass!r}).")
         check_positive_int("coarse", self.coarse)
+        if self.starts is not None and not isinstance(self.starts, Plan):
+            _check_starts(self.starts)
         check_positive("tol", self.tol)
         check_positive_int("max_iter", self.max_iter)
         check_nonnegative_int("seed", self.seed)
         object.__setattr__(self, "seed", int(self.seed))  # not NumPy's, of few bits
+        SINKHORN.check(self.backend)
         check_bool("progress", self.progress)
 
 
-def read_starts(starts: Any, known: Sequence[str]) -> Any:
-    """Check names of starts, or a plan to go on from; None stays."""
-    if starts is None or isinstance(starts, Plan):
-        return starts
+def _check_starts(starts: Any) -> None:
     if isinstance(starts, str) or not isinstance(starts, Sequence) or not starts:
         raise TypeError(
-            f"Expected 'starts' to be a Plan, or some of "
-            f"{', '.join(map(repr, known))} (got {starts!r})."
+            f"Expected 'starts' to be a Plan, or some of {', '.join(map(repr, STARTS))} (got "
+            f"{starts!r})."
         )
     for name in starts:
-        if name not in known:
+        if name not in STARTS:
             raise ValueError(
-                f"Expected 'starts' to be some of {', '.join(map(repr, known))} (got {name!r})."
+                f"Expected 'starts' to be some of {', '.join(map(repr, STARTS))} (got {name!r})."
             )
-    return tuple(starts)

@@ -4,8 +4,15 @@ import torch
 from torch import Tensor
 
 from ...neighbors.faiss_library import import_faiss
-from ..problem.problem import Side
+from ..problem.problem import Problem, Side
 from .schedule import SCHEDULE
+
+
+def in_cells(problem: Problem, size: int, seed: int) -> Problem:
+    """Group the points of both sides."""
+    x, y = problem.coordinates
+    source = coarsen(problem.source, x.size(1), size, seed)
+    return problem.at(source, coarsen(problem.target, y.size(1), size, seed + 1))
 
 
 def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Side:

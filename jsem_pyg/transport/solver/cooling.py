@@ -6,12 +6,14 @@ not. So a plan is started again from the points that agree best, warm enough for
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..plan.plan import Plan
-from ..problem.problem import Problem, agreement
+from ..plan.scores import FactoredScores
+from ..problem.problem import FINAL_BITS, Problem, agreement, resolved
 from .descent import (
     COOLING,
     Effort,
@@ -19,7 +21,9 @@ from .descent import (
     begin,
     begin_from_plan,
     is_independent,
+    make_kernel,
     rating,
+    renewed,
     scale,
     settle,
 )
@@ -82,12 +86,12 @@ def _settled(problem: Problem, state: State, valid: State, effort: Effort) -> St
     return found
 
 
-def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
+def follow(problem: Problem, plan: Plan, run: Run) -> State:
     """Continue from a plan, down to the last temperature."""
-    epsilon = plan.epsilon / unit
+    epsilon = plan.epsilon / run.unit
     if epsilon > run.critical:  # which would melt the plan, as may be one of other costs
         epsilon = SCHEDULE.warm * run.critical
-    state = begin_from_plan(problem, plan, max(epsilon, run.lowest), unit)
+    state = begin_from_plan(problem, plan, max(epsilon, run.lowest), run.unit)
     lowest = torch.full_like(state.epsilon, run.lowest)
     while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
         state = replace(state, epsilon=torch.maximum(state.epsilon / SCHEDULE.cooling, lowest))
@@ -96,6 +100,35 @@ def follow(problem: Problem, plan: Plan, run: Run, unit: float) -> State:
     state = settle(problem, replace(state, epsilon=lowest), effort)
     run.report(state.step("all points"))
     return state
+
+
+class Solved(NamedTuple):
+    """The scores of a plan, and how near it is to an optimum."""
+
+    scores: FactoredScores
+    epsilon: float
+    error: float  # marginal error
+    moved: float  # relative change of the solution in the last step
+    is_saddle: bool = False
+
+
+def finish(problem: Problem, state: State, run: Run) -> Solved:
+    """Take the plan of a state's scores, scaled once more: its own errors count."""
+    problem = resolved(problem, float(state.epsilon), run.unit, FINAL_BITS)
+    state = state.like(problem.source.z)
+    passes = SCHEDULE.many_passes
+    for effort in (Effort(run.tol, passes, run.max_iter, is_careful=True), None):
+        # More than asked for, so that marginal errors do not change the moments.
+        found = scale(problem, state, Effort(0.1 * run.tol, passes, 1, is_careful=True))
+        moved, error = float(renewed(problem, state, found).moved), float(found.error)
+        if (error < run.tol and moved < run.tol) or effort is None:
+            break
+        state = settle(problem, state, effort)
+    is_cold = float(state.epsilon) < SCHEDULE.stable * problem.critical_epsilon()
+    is_saddle = is_cold and problem.has_saddle and bool(is_independent(state))
+    kernel = make_kernel(problem, state)
+    scores = FactoredScores(kernel.u, kernel.v, found.done.f, kernel.bias + found.psi)
+    return Solved(scores, float(state.epsilon), error, moved, is_saddle)
 
 
 def consistent_moments(problem: Problem, state: State) -> Tensor:

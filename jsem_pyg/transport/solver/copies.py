@@ -24,14 +24,14 @@ from .schedule import SCHEDULE, Run
 _ONE_PASS = Effort(passes=1, updates=1)
 
 
-def sharpened(problem: Problem, state: State, run: Run, unit: float) -> tuple[Problem, State]:
+def sharpened(problem: Problem, state: State, run: Run) -> tuple[Problem, State]:
     """Find a colder state if both sides turn out to be copies: there it is a permutation."""
     is_equal = problem.shape[0] == problem.shape[1] and _has_equal_axes(problem)
     is_warm = run.lowest >= SCHEDULE.coldest * run.critical and state.peak < SCHEDULE.final_sharp
     if not is_equal or not is_warm or _mismatch(problem, state) > SCHEDULE.nearly_copy:
         return problem, state
     coldest = run.lowest / SCHEDULE.sharpening
-    colder = resolved(problem, coldest, unit)
+    colder = resolved(problem, coldest, run.unit)
     begun = replace(state.like(colder.source.z), epsilon=torch.full_like(state.epsilon, coldest))
     found = _unfolded(colder, begun, run)
     is_copy = bool(found.error < run.tol) and _mismatch(colder, found) < SCHEDULE.copy

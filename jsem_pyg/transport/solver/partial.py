@@ -23,22 +23,27 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ...kernels.sinkhorn import SinkhornPass
-from ..plan.plan import Plan
+from ..plan.plan import Plan, Step
 from ..plan.scores import FactoredScores, average
-from ..problem.prepare import Prepared
-from ..problem.problem import LOG2E, Coupling, Problem, Side, second_moments
-from .coarsening import coarsen
+from ..problem.prepare import Prepared, prepare_factor
+from ..problem.problem import LOG2E, Problem, Side, make_problem, second_moments
+from .coarsening import in_cells
+from .cooling import Solved
 from .descent import Effort, State, begin, check_shape_of_start, make_kernel, scale
-from .schedule import SCHEDULE
+from .pose import Question
+from .schedule import SCHEDULE, Run
+from .starts import find_starts, points_of
 
+_BEGIN = 0.15  # times the critical temperature: hotter plans leave whole groups out
 _FAR = 50.0  # times the critical temperature: the cost of a pair of dummies
 _LOST = 0.02  # marginal error
 _NEAR = 0.01  # relative change of the moments
 _LEAST_ALONE = 1e-7  # mass: less is rounding
 _HOT = 3  # temperatures at which starts are compared
-_KEPT = (8, 4)  # plans that go on after each, and two to the end
+_KEPT = (8, 4, 2)  # plans that go on after each
 _UPDATES = 4  # of the sums at a temperature, but for the last
 _EFFORT = Effort(tol=1e-4, passes=20, is_careful=True)
 _FIRST = replace(_EFFORT, passes=100)  # of potentials that are not known
@@ -46,39 +51,34 @@ _LAST = replace(_EFFORT, tol=1e-5, passes=60)  # at the last temperature
 
 
 class Partial(NamedTuple):
-    """Two sides of which a share of the mass is sent.
+    """Two sides of which a share of the mass is sent."""
 
-    A side's z has the coordinates of a kernel, features, and a cost of being sent.
-    """
-
-    source: Side  # of masses p, the most that points send
-    target: Side
-    signs: tuple[Tensor, Tensor]  # [R] and [R'] of the kernels
-    alpha: float  # weight of the kernels
-    feature_weight: float
+    problem: Problem  # balanced, of costs that are kernels
+    totals: tuple[float, float]  # masses of both sides, of which the smaller is one
     mass: float  # that is sent
     is_free: bool  # no column has a mass to meet
-    critical: float
-    backend: str
-
-    @property
-    def ranks(self) -> tuple[int, int]:
-        """R and R'."""
-        return len(self.signs[0]), len(self.signs[1])
 
     @property
     def total(self) -> float:
         """The mass of all points and the dummies."""
-        both = float(self.source.mass.sum() + self.target.mass.sum())
-        return self.mass if self.is_free else both - self.mass
+        return self.mass if self.is_free else sum(self.totals) - self.mass
+
+    @property
+    def own_costs(self) -> tuple[Tensor, Tensor]:
+        """What features make a point pay for being sent, [N] and [K], whatever its partner."""
+        coupling = self.problem.coupling
+        rank, other = coupling.fixed.shape
+        weight = coupling.linear[rank:, other:].diagonal() / 2
+        source, target = self.problem.source.z, self.problem.target.z
+        return source[:, rank:].square() @ weight, target[:, other:].square() @ weight
 
 
 class Sums(NamedTuple):
     """What a plan's objective is made of; each is linear in the plan."""
 
-    moments: Tensor  # [R + F, R' + F] of coordinates and features
-    sent: Tensor  # [R, R] second moments of the masses that leave
-    received: Tensor  # [R', R'] and of those that arrive
+    moments: Tensor  # [R, R'] of coordinates and features
+    sent: Tensor  # [r, r] second moments of the coordinates of masses that leave
+    received: Tensor  # [s, s] and of those that arrive
     costs: Tensor  # [1] of being sent, of all points
 
 
@@ -87,119 +87,124 @@ class Found(NamedTuple):
 
     sums: Sums
     psi: Tensor  # [K + 1] potentials of the columns, in bits
-    f: Tensor  # [N + 1] and of the rows
-    rows: Tensor  # [N] the masses that leave
-    columns: Tensor  # [K] and those that arrive
+    done: SinkhornPass
     problem: Problem  # whose plan it is
     state: State  # that its scores are made of
     error: float  # marginal error
     moved: float  # relative change of the moments in the last step
-    entropy: float  # sum T ln T, of points and dummies
 
 
-def as_kernel(side: Prepared, unit: float) -> tuple[Tensor, Tensor]:
-    """Write costs, divided by a unit, as a kernel: coordinates [N, R] and their signs [R].
+def solve_partial(question: Question, problem: Problem, run: Run) -> Solved:
+    """Find the best plan from the starts, or from another plan."""
+    partial = _pose(question, run)
+    starts = question.options.starts
+    temperatures = [max(_BEGIN * run.critical, run.lowest)]
+    while temperatures[-1] > run.lowest:
+        temperatures.append(max(temperatures[-1] / SCHEDULE.cooling, run.lowest))
+    if isinstance(starts, Plan):
+        warm = SCHEDULE.restarted * run.critical
+        cold = [each for each in temperatures[:-1] if each < warm]
+        found = _cool(partial, _sums_of_plan(partial, starts), [*cold, run.lowest], run)
+    else:
+        points = points_of(question.first), points_of(question.second)
+        begun = find_starts(starts, partial.problem, points, run.seed)
+        cells = partial._replace(problem=in_cells(partial.problem, run.coarse, run.seed))
+        found = _race(cells, [each.moments for each in begun], temperatures, run)
+        if cells.problem.shape != partial.problem.shape:
+            found = _cool(partial, found.sums, temperatures[-3:], run)
+    kernel = make_kernel(found.problem, found.state)
+    f = found.done.f + math.log2(partial.total)
+    parts = kernel.u, kernel.v, f, kernel.bias + found.psi
+    scores = FactoredScores(*(each[:-1].contiguous() for each in parts))  # without dummies
+    return Solved(scores, run.lowest, found.error, found.moved)
+
+
+def _pose(question: Question, run: Run) -> Partial:
+    """Write both sides as kernels, in the unit of their costs."""
+    p, q, share = question.p, question.q, question.options.mass
+    first, second = (
+        _as_kernel(prepare_factor(factor, mass), run.unit**0.25)
+        for factor, mass in ((question.first, p), (question.second, q))
+    )
+    weight = (1 - question.alpha) / run.unit
+    problem = make_problem(
+        first, second, p / p.sum(), q / q.sum(), question.alpha, question.features, weight, None,
+        question.options.backend,
+    )  # fmt: skip
+    is_free = share == "source"
+    totals = float(p.sum()), float(q.sum())
+    return Partial(problem, totals, 1.0 if is_free else float(share), is_free)
+
+
+def _as_kernel(side: Prepared, unit: float) -> Prepared:
+    """Write costs, divided by a squared unit, as a kernel.
 
     Of squared distances, |x - y|^2 = a + b - 2 x.y for the squared norms a and b, and a + b =
     ((a + 1)(b + 1) - (a - 1)(b - 1)) / 2, here with another number than one.
     """
-    x = side.x.double() * (side.scale / math.sqrt(unit))
+    x = side.x * (side.scale / unit)
+    mean = torch.zeros_like(side.mean)
     if side.kind == "kernel":
-        return x + side.mean * (side.scale / math.sqrt(unit)), side.sign.double()
+        return side._replace(x=x + side.mean * (side.scale / unit), mean=mean)
     a = x.square().sum(1, keepdim=True)
     # Then the two columns vary as much as the others.
     one = (a.std(correction=0) / x.square().mean(0).max().clamp(min=1e-30)).sqrt().clamp(min=1e-3)
     pair = math.sqrt(0.5) * torch.cat([a / one + one, a / one - one], 1)
     signs = torch.cat([-torch.ones_like(x[0]), pair.new_tensor([1.0, -1.0])])
-    return torch.cat([math.sqrt(2) * x, pair], 1), signs
+    return Prepared(torch.cat([math.sqrt(2) * x, pair], 1), pad(mean, (0, 2)), signs, 1, "kernel")
 
 
-def balanced(partial: Partial) -> Problem:
-    """Make the balanced problem between the same points, for starts."""
-    rank, other = partial.ranks
-    nothing = partial.source.z.new_zeros(rank, other)
-    source, target = (
-        Side(side.z[:, :count], (side.mass / side.mass.sum()).log2())
-        for side, count in ((partial.source, rank), (partial.target, other))
-    )
-    means = nothing[:, 0], nothing[0]
-    coupling = Coupling(1.0, nothing, nothing, partial.signs)
-    return Problem(source, target, coupling, means, partial.backend)
+def _sums(partial: Partial, moments: Tensor, rows: Tensor, columns: Tensor) -> Sums:
+    """Make sums of the moments of a plan, and of the masses [N] and [K] that it sends."""
+    x, y = partial.problem.coordinates
+    first, second = partial.own_costs
+    costs = (rows @ first + columns @ second).reshape(1)
+    return Sums(moments, second_moments(x, rows), second_moments(y, columns), costs)
 
 
-def in_cells(partial: Partial, size: int, seed: int) -> Partial:
-    """Group the points of both sides into cells."""
-    rank, other = partial.ranks
-    source = coarsen(partial.source, rank, size, seed)
-    return partial._replace(source=source, target=coarsen(partial.target, other, size, seed + 1))
+def _sums_of_start(partial: Partial, moments: Tensor) -> Sums:
+    """Make sums of the moments of a plan of mass one; all points send alike."""
+    problem, mass = partial.problem, partial.mass
+    return _sums(partial, mass * moments, mass * problem.source.mass, mass * problem.target.mass)
 
 
-def sums_of_start(partial: Partial, moments: Tensor) -> Sums:
-    """Make sums of the moments [R, R'] of a plan of mass one; all points send alike."""
-    rank, other = partial.ranks
-    shares = [
-        side.mass * (partial.mass / side.mass.sum()) for side in (partial.source, partial.target)
-    ]
-    x, y = partial.source.z, partial.target.z
-    wide = x.new_zeros(x.size(1) - 1, y.size(1) - 1)
-    wide[:rank, :other] = partial.mass * moments
-    means = [side.mass @ side.z / side.mass.sum() for side in (partial.source, partial.target)]
-    wide[rank:, other:] = partial.mass * torch.outer(means[0][rank:-1], means[1][other:-1])
-    return Sums(
-        wide,
-        second_moments(x[:, :rank], shares[0]),
-        second_moments(y[:, :other], shares[1]),
-        (shares[0] @ x[:, -1] + shares[1] @ y[:, -1]).reshape(1),
-    )
-
-
-def sums_of_plan(partial: Partial, plan: Plan) -> Sums:
+def _sums_of_plan(partial: Partial, plan: Plan) -> Sums:
     """Make the sums of a plan between the same points."""
-    x, y = partial.source.z, partial.target.z
-    check_shape_of_start(plan, (len(x), len(y)))
-    (rank, other), (rows, columns) = partial.ranks, plan.marginals()
+    check_shape_of_start(plan, partial.problem.shape)
+    rows, columns = plan.marginals()
     share = partial.mass / rows.sum()
-    return Sums(
-        share * (x[:, :-1].T @ average(plan.scores, y[:, :-1]).double()),
-        second_moments(x[:, :rank], share * rows),
-        second_moments(y[:, :other], share * columns),
-        share * (rows @ x[:, -1] + columns @ y[:, -1]).reshape(1),
-    )
+    x, y = partial.problem.source.z, partial.problem.target.z
+    moments = x.T @ average(plan.scores, y).double()
+    return _sums(partial, share * moments, share * rows, share * columns)
 
 
-def cooling_to(lowest: float, begin: float) -> list[float]:
-    """List temperatures from a hot one down to the last."""
-    found = [max(SCHEDULE.hot_partial * begin, lowest)]
-    while found[-1] > lowest:
-        found.append(max(found[-1] / SCHEDULE.cooling, lowest))
-    return found
+def _race(partial: Partial, starts: list[Tensor], temperatures: list[float], run: Run) -> Found:
+    """Find the best plan from starts [R, R']: of those that differ, few stay in the race."""
+    plans = [_sums_of_start(partial, moments) for moments in starts]
+    hot, short = temperatures[:_HOT], Run(0.0, run.critical, run.tol, max_iter=3)
+    for epsilon, count in zip(hot, _KEPT[-len(hot) :], strict=True):
+        found = [_cool(partial, each, [epsilon], short) for each in plans]
+        found.sort(key=lambda each: objective(partial, each.sums))
+        plans = list[Sums]()
+        for each in found:
+            apart = [float((each.sums.moments - other.moments).norm()) for other in plans]
+            if not apart or min(apart) > SCHEDULE.same * float(each.sums.moments.norm()):
+                plans.append(each.sums)
+        plans = plans[:count]
+    found = [_cool(partial, each, temperatures[len(hot) - 1 :], run) for each in plans]
+    return min(found, key=lambda each: objective(partial, each.sums))
 
 
-def warm(temperatures: list[float], critical: float) -> list[float]:
-    """Choose the temperatures at which a plan can go on from another one."""
-    cool = [each for each in temperatures[:-1] if each < SCHEDULE.restarted * critical]
-    return [*cool, temperatures[-1]]
-
-
-def scores_of(partial: Partial, found: Found) -> FactoredScores:
-    """Make the scores of a plan between the points, without dummies."""
-    kernel = make_kernel(found.problem, found.state)
-    f = found.f + math.log2(partial.total)
-    g = kernel.bias + found.psi
-    return FactoredScores(*(each[:-1].contiguous() for each in (kernel.u, kernel.v, f, g)))
-
-
-def cool(
-    partial: Partial, sums: Sums, temperatures: list[float], updates: int, tol: float
-) -> Found:
+def _cool(partial: Partial, sums: Sums, temperatures: list[float], run: Run) -> Found:
     """Bring a plan to the last temperature, and work on it there for some updates."""
     psi: Tensor | None = None
     price: Tensor | None = None
+    stage = "{} x {}".format(*partial.problem.shape)
     for epsilon in temperatures:
         entropy = None
         is_last = epsilon == temperatures[-1]
-        for _ in range(updates if is_last else _UPDATES):
-            problem = _linear(partial, sums)
+        for _ in range(run.max_iter if is_last else _UPDATES):
+            problem = _linear(partial, sums, run.critical)
             before, price = price, LOG2E * problem.target.z[:, -2]
             if partial.is_free:
                 psi = torch.zeros_like(price)
@@ -210,35 +215,63 @@ def cool(
             psi = found.psi * epsilon
             if found.error > _LOST:
                 continue  # of the same problem: its plan says nothing yet
-            entropy = found.entropy if entropy is None else entropy
+            now = _entropy(partial, found)
+            entropy = now if entropy is None else entropy
             # Near the end of a line lies the rounding of marginal errors.
-            is_near = found.moved < _NEAR
-            length = 1.0 if is_near else _line_search(partial, sums, found, entropy, epsilon)
+            slope = partial.mass * epsilon * (now - entropy)
+            length = 1.0 if found.moved < _NEAR else _line_search(partial, sums, found.sums, slope)
             sums = Sums(*(a + length * (b - a) for a, b in zip(sums, found.sums, strict=True)))
-            entropy += length * (found.entropy - entropy)
-            if found.moved < tol or length == 0:
+            entropy += length * (now - entropy)
+            if found.moved < run.tol or length == 0:
                 break
+        peak = float(found.done.peak @ found.problem.source.mass)
+        run.report(Step(stage, epsilon, objective(partial, sums), found.error, peak))
     return found
 
 
-def race(
-    partial: Partial, starts: list[Tensor], temperatures: list[float], updates: int, tol: float
+def _solve(
+    partial: Partial, problem: Problem, sums: Sums, psi: Tensor, epsilon: float, effort: Effort
 ) -> Found:
-    """Find the best plan from starts [R, R']: of those that differ, few stay in the race."""
-    plans = [sums_of_start(partial, moments) for moments in starts]
-    hot = temperatures[:_HOT]
-    for epsilon, count in zip(hot, (*_KEPT, 2)[-len(hot) :], strict=True):
-        found = [cool(partial, each, [epsilon], 3, tol) for each in plans]
-        found.sort(key=lambda each: objective(partial, each.sums))
-        plans = list[Sums]()
-        for each in found:
-            apart = [float((each.sums.moments - other.moments).norm()) for other in plans]
-            if not apart or min(apart) > SCHEDULE.same * float(each.sums.moments.norm()):
-                plans.append(each.sums)
-        plans = plans[:count]
-    rest = temperatures[len(hot) - 1 :]
-    found = [cool(partial, each, rest, updates, tol) for each in plans]
-    return min(found, key=lambda each: objective(partial, each.sums))
+    """Solve a linear problem at a temperature, and measure its plan."""
+    total, x, y = partial.total, partial.problem.source.z, partial.problem.target.z
+    state = begin(problem, pad(sums.moments / total, (0, 3, 0, 3)), psi.new_tensor(epsilon))
+    if partial.is_free:  # rows alone have masses to meet: one pass is all
+        kernel, error = make_kernel(problem, state), 0.0
+        done = problem.one_pass(kernel.u, kernel.v, kernel.bias, kernel.log2_p, problem.target.z)
+    else:
+        scaled = scale(problem, replace(state, psi=psi), effort)
+        done, psi, error = scaled.done, scaled.psi, float(scaled.error)
+    average = total * done.average[:-1].double()
+    rows = average[:, y.size(1)].clamp(min=0)  # the share that no dummy has
+    dummy = (done.f[-1] + problem.target.log2_mass + psi).exp2()
+    columns = (total * (done.column_mass - dummy)[:-1]).clamp(min=0)
+    moments = x.T @ average[:, : y.size(1)]
+    rank, other = partial.problem.coupling.fixed.shape
+    size = sums.moments[:rank, :other].norm().clamp(min=1e-30)
+    moved = float((moments - sums.moments)[:rank, :other].norm() / size)
+    made = _sums(partial, moments, rows, columns)
+    return Found(made, psi, done, problem, state, error, moved)
+
+
+def _entropy(partial: Partial, found: Found) -> float:
+    """Compute sum T ln T of a plan, of points and dummies."""
+    problem, done = found.problem, found.done
+    scores = problem.coupling.scores(found.state.moments) / found.state.epsilon
+    linear = (scores * (problem.source.z.T @ done.average)).sum()
+    columns = done.column_mass, problem.target.log2_mass + found.psi
+    for mass, potential in ((problem.source.mass, done.f), columns):
+        linear = linear + (mass @ torch.where(mass > 0, potential, 0)) / LOG2E
+    return float(linear) * partial.total
+
+
+def _line_search(partial: Partial, sums: Sums, end: Sums, entropy: float) -> float:
+    """Find how far to go from one plan to another, in [0, 1]; `entropy` grows along the line."""
+    step = Sums(*(b - a for a, b in zip(sums, end, strict=True)))
+    square = _product(partial, step, step)
+    slope = 2 * _product(partial, sums, step) + _linear_cost(partial, step) + entropy
+    if square <= 0:
+        return 1.0 if square + slope <= 0 else 0.0
+    return min(max(-slope / (2 * square), 0.0), 1.0)
 
 
 def objective(partial: Partial, sums: Sums) -> float:
@@ -246,68 +279,12 @@ def objective(partial: Partial, sums: Sums) -> float:
     return _product(partial, sums, sums) + _linear_cost(partial, sums)
 
 
-def _solve(
-    partial: Partial, problem: Problem, sums: Sums, psi: Tensor, epsilon: float, effort: Effort
-) -> Found:
-    """Solve a linear problem at a temperature, and measure its plan."""
-    (rank, other), total = partial.ranks, partial.total
-    state = begin(problem, _widened(sums.moments / total, 3), psi.new_tensor(epsilon))
-    if partial.is_free:  # rows alone have masses to meet: one pass is all
-        kernel, error = make_kernel(problem, state), 0.0
-        done = problem.one_pass(kernel.u, kernel.v, kernel.bias, kernel.log2_p, problem.target.z)
-    else:
-        scaled = scale(problem, replace(state, psi=psi), effort)
-        done, psi, error = scaled.done, scaled.psi, float(scaled.error)
-    x, y = partial.source.z, partial.target.z
-    average = total * done.average.double()
-    rows = average[:-1, y.size(1) - 1].clamp(min=0)  # the share that no dummy has
-    dummy = (done.f[-1] + problem.target.log2_mass + psi).exp2()
-    columns = (total * (done.column_mass - dummy)[:-1]).clamp(min=0)
-    moments = x[:, :-1].T @ average[:-1, : y.size(1) - 1]
-    found = Sums(
-        moments,
-        second_moments(x[:, :rank], rows),
-        second_moments(y[:, :other], columns),
-        (rows @ x[:, -1] + columns @ y[:, -1]).reshape(1),
-    )
-    size = sums.moments[:rank, :other].norm().clamp(min=1e-30)
-    moved = float((moments - sums.moments)[:rank, :other].norm() / size)
-    return Found(
-        found, psi, done.f, rows, columns, problem, state, error, moved,
-        _entropy(problem, state, done, psi) * total,
-    )  # fmt: skip
-
-
-def _entropy(problem: Problem, state: State, done: SinkhornPass, psi: Tensor) -> float:
-    """Compute sum T ln T of a plan of scores, of points and dummies, over their total mass."""
-    scores = problem.coupling.scores(state.moments) / state.epsilon
-    linear = (scores * (problem.source.z.T @ done.average)).sum()
-    potentials = (problem.source.mass, done.f), (
-        done.column_mass, problem.target.log2_mass + psi
-    )  # fmt: skip
-    for mass, potential in potentials:
-        linear = linear + (mass @ torch.where(mass > 0, potential, 0)) / LOG2E
-    return float(linear)
-
-
-def _line_search(
-    partial: Partial, sums: Sums, found: Found, entropy: float, epsilon: float
-) -> float:
-    """Find how far to go from one plan to another, in [0, 1]."""
-    step = Sums(*(b - a for a, b in zip(sums, found.sums, strict=True)))
-    square = _product(partial, step, step)
-    slope = 2 * _product(partial, sums, step) + _linear_cost(partial, step)
-    slope += partial.mass * epsilon * (found.entropy - entropy)
-    if square <= 0:
-        return 1.0 if square + slope <= 0 else 0.0
-    return min(max(-slope / (2 * square), 0.0), 1.0)
-
-
 def _product(partial: Partial, first: Sums, second: Sums) -> float:
     """Compute the bilinear form of the quadratic part of the objective."""
-    (left, right), (rank, other) = partial.signs, partial.ranks
-    crossed = (first.moments * second.moments)[:rank, :other]
-    return partial.alpha * float(
+    coupling = partial.problem.coupling
+    left, right = coupling.signs
+    crossed = (first.moments * second.moments)[: len(left), : len(right)]
+    return coupling.kappa * float(
         left @ (first.sent * second.sent) @ left
         + right @ (first.received * second.received) @ right
         - 2 * left @ crossed @ right
@@ -316,50 +293,37 @@ def _product(partial: Partial, first: Sums, second: Sums) -> float:
 
 def _linear_cost(partial: Partial, sums: Sums) -> float:
     """Compute the linear part of the objective, that of features."""
-    rank, other = partial.ranks
-    alike = sums.moments[rank:, other:].diagonal().sum()
-    return float(sums.costs - 2 * partial.feature_weight * alike)
+    return float(sums.costs - (partial.problem.coupling.linear * sums.moments).sum())
 
 
-def _widened(moments: Tensor, count: int) -> Tensor:
-    return torch.nn.functional.pad(moments, (0, count, 0, count))
-
-
-def _linear(partial: Partial, sums: Sums) -> Problem:
+def _linear(partial: Partial, sums: Sums, critical: float) -> Problem:
     """Make the problem of all points and dummies that is linear around a plan.
 
     Its z has three columns more: what a point costs, ones for the other side's, and the dummy.
     """
-    rank, other = partial.ranks
-    total, mass = partial.total, partial.mass
-    features = partial.source.z.size(1) - 1 - rank
+    problem, mass, total = partial.problem, partial.mass, partial.total
+    coupling, own = problem.coupling, partial.own_costs
     prices = []
-    for side, second, signs in (
-        (partial.source, sums.sent, partial.signs[0]),
-        (partial.target, sums.received, partial.signs[1]),
+    for index, (x, second) in enumerate(
+        zip(problem.coordinates, (sums.sent, sums.received), strict=True)
     ):
-        x = side.z[:, : len(signs)]
+        signs = coupling.signs[index]
         squares = ((x @ (signs[:, None] * second * signs)) * x).sum(1)
-        prices.append((2 * partial.alpha * squares + side.z[:, -1]) / mass)
+        prices.append((2 * coupling.kappa * squares + own[index]) / mass)
+    sides = problem.source, problem.target
     # About what is paid: a pair of a point and a dummy costs nothing.
-    level = sum(float(side.mass @ each / side.mass.sum()) for side, each in
-                zip((partial.source, partial.target), prices, strict=True)) / 4  # fmt: skip
-    masses = partial.source.mass, partial.target.mass
-    sides = []
-    for index, side in enumerate((partial.source, partial.target)):
+    level = sum(float(side.mass @ each) for side, each in zip(sides, prices, strict=True)) / 4
+    wide = []
+    for index, side in enumerate(sides):
         ones, price = torch.ones_like(side.z[:, :1]), (prices[index] - level)[:, None]
-        z = torch.cat([side.z[:, :-1], *((price, ones) if index == 0 else (ones, price))], 1)
-        z = _widened(z, 1)
+        z = torch.cat([side.z, *((price, ones) if index == 0 else (ones, price))], 1)
+        z = pad(z, (0, 1, 0, 1))
         z[-1, -1] = 1
-        alone = 0.0 if partial.is_free else float(masses[1 - index].sum()) - mass
+        alone = 0.0 if partial.is_free else partial.totals[1 - index] - mass
         alone = alone if alone > _LEAST_ALONE else 0.0
-        both = torch.cat([masses[index], masses[index].new_tensor([alone])]) / total
-        sides.append(Side(z, both.log2()))
-    eye = torch.eye(features, dtype=torch.float64) * (2 * partial.feature_weight / mass)
-    minus = -torch.ones(1, 1, dtype=torch.float64)
-    linear = torch.block_diag(torch.zeros(rank, other), eye, minus, minus,
-                              _FAR * partial.critical * minus).double()  # fmt: skip
-    nothing = side.z.new_zeros(rank, other)
-    coupling = Coupling(partial.alpha * total / mass, linear.to(nothing), nothing, partial.signs)
-    means = nothing[:, 0], nothing[0]
-    return Problem(sides[0], sides[1], coupling, means, partial.backend)
+        both = torch.cat([partial.totals[index] * side.mass, side.mass.new_tensor([alone])])
+        wide.append(Side(z, (both / total).log2()))
+    minus = -coupling.linear.new_ones(1, 1)
+    linear = torch.block_diag(coupling.linear / mass, minus, minus, _FAR * critical * minus)
+    linearised = replace(coupling, kappa=coupling.kappa * total / mass, linear=linear)
+    return replace(problem.at(*wide), coupling=linearised)

@@ -12,7 +12,7 @@ import torch
 
 from ...kernels.sinkhorn.torch_rows import sinkhorn_pass as dense_pass
 from ..problem.problem import Problem
-from .coarsening import coarsen
+from .coarsening import in_cells
 from .descent import COOLING, Effort, State, begin, make_kernel, rating, settle
 from .schedule import SCHEDULE, Run
 from .small import race_small
@@ -52,7 +52,7 @@ def _coarse_to_fine(
 ) -> tuple[Problem, list[str], State]:
     """Find the best states between cells, of one or two levels: the last level, names, states."""
     levels = [
-        _in_cells(problem, size, run.seed)
+        in_cells(problem, size, run.seed)
         for size in sorted({run.coarse, max(SCHEDULE.middle, run.coarse)})
         if max(problem.shape) > 1.5 * size
     ] or [problem]
@@ -62,13 +62,6 @@ def _coarse_to_fine(
             return level, names, states  # the temperature limits the plan: cells change nothing
         states, names = _cooled(finer, [_carry(level, finer, states, run)], names, run)
     return levels[-1], names, states
-
-
-def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
-    x, y = problem.coordinates
-    source = coarsen(problem.source, x.size(1), size, seed)
-    target = coarsen(problem.target, y.size(1), size, seed + 1)
-    return problem.at(source, target)
 
 
 def _carry(level: Problem, finer: Problem, states: State, run: Run) -> State:

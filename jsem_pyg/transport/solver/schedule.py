@@ -46,8 +46,6 @@ class Schedule:
     lower: float = 1e-4  # of the energy: a better plan
     stable: float = 0.9  # from which temperature on the independent plan may be stable
 
-    hot_partial: float = 0.15  # where partial plans begin: hotter ones leave whole groups out
-
     # From a plan: cooling goes on from there.
     follow_tol: float = 1e-2
     follow_passes: int = 30
@@ -81,4 +79,5 @@ class Run:
     coarse: int = 300  # cells of the first level
     seed: int = 0
     may_stop: bool = True  # before the last temperature, if rows are sharp
+    unit: float = 1.0  # one of its squared costs, in the user's unit
     report: Callable[[Step], Any] = lambda step: None

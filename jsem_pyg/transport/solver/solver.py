@@ -1,13 +1,30 @@
-"""Gromov-Wasserstein transport between factored costs: the public solver."""
+"""Gromov-Wasserstein transport between factored costs: posed, solved, and made a plan."""
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from ..._precision import without_autocast
-from ..plan.plan import Plan
-from .task import read_task
+from ..._progress import open_bar
+from ..plan.plan import Plan, Step
+from ..plan.scores import average, row_sums
+from ..problem.objective import fused_cost
+from ..problem.problem import Problem
+from .confidence import near_confidence
+from .cooling import Solved, descend, finish, follow
+from .copies import sharpened
+from .partial import solve_partial
+from .pose import Question, pose, read_question, without_history
+from .race import race
+from .schedule import Run
+from .starts import find_starts, points_of
+
+logger = logging.getLogger(__name__)
 
 
 @without_autocast
@@ -19,18 +36,12 @@ def gromov_wasserstein(
     p: Tensor | None = None,
     q: Tensor | None = None,
     epsilon: float = 0.01,
-    absolute: bool = False,
     features: tuple[Tensor, Tensor] | None = None,
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
     mass: float | Literal["source"] | None = None,
-    coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
-    tol: float = 1e-3,
-    max_iter: int = 20,
-    seed: int = 0,
-    backend: str = "auto",
-    progress: bool = True,
+    **options: Any,
 ) -> Plan:
     r"""Find which points of two spaces correspond, from the costs inside each space alone.
 
@@ -58,8 +69,6 @@ def gromov_wasserstein(
             everywhere. Small ones give sharp plans. Cooling ends before if rows are so sharp
             that a colder plan would be the same, and goes on if both sides turn out to be
             copies; :attr:`Plan.epsilon` is the last temperature.
-        absolute: whether `epsilon` is in the unit of squared costs instead, and holds whatever
-            happens.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
         alpha: in (0, 1), the weight of the structure; features have the rest.
@@ -71,17 +80,22 @@ def gromov_wasserstein(
             points of both sides. "source" keeps the masses of the source alone, and all its points
             find partners: semi-relaxed, such as a sample that is mapped into an atlas. None: both
             masses are kept.
-        coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
             "zero" (the independent plan); or a plan to go on from. None: all; without "heat" if
             one side has no more than three dimensions.
-        tol: of the marginal error `sum |c - q|`, and of the relative change of a solution in a
-            step.
-        max_iter: steps at the last temperature, after which it is a warning not to have converged.
-        seed: of samples and quantisation.
-        backend: "torch", "numba", "triton" or "auto".
-        progress: show a bar, if there is a terminal to show it in.
+        **options: how it is solved, by name:
+
+            - `absolute`: whether `epsilon` is in the unit of squared costs instead, and holds
+              whatever happens;
+            - `coarse`: the number of cells that starts are raced on, 300;
+            - `tol`: of the marginal error `sum |c - q|`, and of the relative change of a solution
+              in a step, 0.001;
+            - `max_iter`: steps at the last temperature, 20, after which it is a warning not to have
+              converged;
+            - `seed`: of samples and quantisation, 0;
+            - `backend`: "torch", "numba", "triton" or "auto";
+            - `progress`: show a bar, if there is a terminal to show it in.
 
     Returns:
         The plan; its `cost` is the objective without the entropy, in the unit of squared costs.
@@ -101,9 +115,102 @@ def gromov_wasserstein(
         >>> gromov_wasserstein(x, turned, progress=False).argmax()
         tensor([4, 3, 2, 1, 0])
     """
-    task = read_task(
+    question = read_question(
         source, target, cost=cost, p=p, q=q, features=features, known_pairs=known_pairs,
-        epsilon=epsilon, absolute=absolute, alpha=alpha, mass=mass, coarse=coarse, starts=starts,
-        tol=tol, max_iter=max_iter, seed=seed, backend=backend, progress=progress,
+        epsilon=epsilon, alpha=alpha, mass=mass, starts=starts, **options,
     )  # fmt: skip
-    return task.solve(is_sharpened=True)
+    return solve(question, is_sharpened=True)
+
+
+def solve(question: Question, is_sharpened: bool = False, is_start: bool = False) -> Plan:
+    """Find the best plan from the starts.
+
+    `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on from
+    it, so that there is no warning if it has not converged.
+    """
+    dtype = torch.promote_types(question.first.x.dtype, question.second.x.dtype)
+    question = without_history(question)
+    options = question.options
+    problem, run = pose(question)
+    steps: list[Step] = []
+    with open_bar(options.progress, bar_format="Aligning: {desc}{elapsed}") as bar:
+
+        def report(step: Step) -> None:
+            step = step._replace(epsilon=step.epsilon * run.unit, cost=step.cost * run.unit)
+            steps.append(step)
+            bar.set_description(
+                f"{step.stage}, epsilon {step.epsilon:.3g}, marginal error "
+                f"{step.marginal_error:.1e}, sharpness {step.sharpness:.2f}"
+            )
+
+        run = replace(run, report=report)
+        if options.mass is None:
+            found = _solve_balanced(question, problem, run, is_sharpened)
+        else:
+            found = solve_partial(question, problem, run)
+    is_converged = max(found.error, found.moved) < run.tol and not found.is_saddle
+    if not (is_converged or is_start):
+        _warn(found, question)
+    return _make_plan(question, problem, run, found, is_converged, steps, dtype)
+
+
+def _solve_balanced(question: Question, problem: Problem, run: Run, is_sharpened: bool) -> Solved:
+    """Find the plan that keeps both masses."""
+    starts = question.options.starts
+    if isinstance(starts, Plan):
+        return finish(problem, follow(problem, starts, run), run)
+    points = points_of(question.first), points_of(question.second)
+    begun = find_starts(starts, problem, points, run.seed)
+    state = descend(problem, race(problem, begun, run), run)
+    if is_sharpened and run.may_stop:
+        problem, state = sharpened(problem, state, run)
+    return finish(problem, state, run)
+
+
+def _make_plan(
+    question: Question,
+    problem: Problem,
+    run: Run,
+    found: Solved,
+    is_converged: bool,
+    steps: list[Step],
+    dtype: torch.dtype,
+) -> Plan:
+    """Make the plan of scores, with its cost in the user's unit."""
+    scores, mass = found.scores, question.options.mass
+    first, second = (replace(each, x=each.x.double()) for each in (question.first, question.second))
+    sent, received = row_sums(scores), scores.column_sums()
+    cost = fused_cost(
+        first, second, question.features, question.alpha, partial(average, scores), sent, received
+    )
+    # Copies: the confidence, computed later, does not see changes of the coordinates.
+    left, right = (replace(f, x=f.x.detach().clone()) for f in (question.first, question.second))
+    bounds = (question.p, received if mass == "source" else question.q)
+    return Plan(
+        scores,
+        float(cost),
+        found.epsilon * run.unit,
+        is_converged,
+        steps,
+        *problem.coordinates,
+        partial(near_confidence, left, right, backend=question.options.backend),
+        dtype,
+        None if mass is None else bounds,
+    )
+
+
+def _warn(found: Solved, question: Question) -> None:
+    options = question.options
+    if found.is_saddle:
+        logger.warning(
+            "The alignment has ended at the independent plan, which is no optimum at so low a "
+            "temperature. To fix this, raise 'epsilon' (%g), or pass other 'starts'.",
+            options.epsilon,
+        )
+        return
+    logger.warning(
+        "The alignment has not converged: the marginal error is %.2g and the last step changed "
+        "the solution by %.2g, more than tol=%.2g. To fix this, raise 'max_iter' (%d) or "
+        "'epsilon' (%g).",
+        found.error, found.moved, options.tol, options.max_iter, options.epsilon,
+    )  # fmt: skip

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from ..._random import seeded
 from ...neighbors import knn_graph
+from ..costs.factor import Factor
+from ..problem.options import STARTS
 from ..problem.problem import FEW_AXES, LOG2E, Problem, Side
 from ..profiles import comparable, heat_profiles
 from ..sinkhorn.loop import Kernel, sinkhorn
 from .schedule import SCHEDULE
-
-STARTS = ("heat", "costs", "axes", "zero")
 
 
 class Points(NamedTuple):
@@ -27,6 +27,13 @@ class Points(NamedTuple):
     x: Tensor  # [N, D] where neighbours are found
     metric: str
     edge_index: Tensor | None  # [2, E]; None: neighbours in x
+
+
+def points_of(factor: Factor) -> Points:
+    """Take the points of a factor, and its edges."""
+    # A kernel compares directions, which a point at the origin has not.
+    has_directions = factor.kind == "kernel" and bool((factor.x != 0).any(1).all())
+    return Points(factor.x, "cosine" if has_directions else "l2", factor.edge_index)
 
 
 class Start(NamedTuple):
