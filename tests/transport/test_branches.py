@@ -1,7 +1,5 @@
 """Matching of sparse graphs: likely pairs, and what they add to the search."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -74,7 +72,7 @@ def test_roads_are_found_by_their_branches():
 
 @pytest.mark.parametrize("most", [1 << 21, 150 * 80])
 def test_probabilities_of_pairs(monkeypatch, most):
-    monkeypatch.setattr(branches, "SCHEDULE", replace(branches.SCHEDULE, first_pairs=most))
+    monkeypatch.setattr(branches, "FIRST_PAIRS", most)
     edges, other, names = roads(150, 0.06)
     likely = branches.likely_pairs(symmetric(edges, 150), symmetric(other, 150))
     assert likely.data.min() >= 0
@@ -91,7 +89,7 @@ def test_kinds_of_branches_are_as_good_as_all_pairs(compare, sizes, monkeypatch)
     sides = random_sides(*sizes)
     found = branches.branch_scores(compare, sides, RATES)
     np.testing.assert_allclose(found, swept(sides, 3), rtol=1e-4)
-    monkeypatch.setattr(branches, "SCHEDULE", replace(branches.SCHEDULE, most_kinds=0))
+    monkeypatch.setattr(branches, "MOST_KINDS", 0)
     found = branches.branch_scores(compare, sides, RATES)
     np.testing.assert_allclose(found, swept(sides, 1), rtol=1e-4)
 

@@ -1,7 +1,5 @@
 """How likely partners are to be right."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -52,7 +50,7 @@ def plain_evidence(source, target, partner):
 
 @pytest.mark.parametrize("block", [1 << 24, 8])
 def test_evidence_of_edges_is_that_of_plain_loops(monkeypatch, block):
-    monkeypatch.setattr(edges, "SCHEDULE", replace(edges.SCHEDULE, block=block))
+    monkeypatch.setattr(edges, "BLOCK", block)
     source, target = matrix(random_graph(12, 3), 14), matrix(random_graph(9, 3, seed=1), 11)
     partner = np.array([3, -1, 0, 5, 2, 10, -1, 4, 1, 7, 6, 9, 8, -1])  # 12 and 13 are isolated
     found = edges.evidence(source, target, partner)

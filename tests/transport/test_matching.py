@@ -1,5 +1,4 @@
 import logging
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -201,7 +200,7 @@ def test_weights_of_any_unit_give_the_same_plan_and_others_are_refused():
 
 
 def test_large_graphs_stay_with_candidates_and_say_so(monkeypatch, caplog):
-    monkeypatch.setattr(search, "SCHEDULE", replace(search.SCHEDULE, most_pairs=1000))
+    monkeypatch.setattr(search, "MOST_PAIRS", 1000)
     edge_index = neighbour_graph(300)
     other, order = renamed(changed(edge_index, 300, 0.05), 300)
     with caplog.at_level(logging.INFO, "jsem_pyg"):

@@ -7,7 +7,6 @@ error of ours for one of the reasons in `REFUSED`.
 
 import itertools
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -24,7 +23,6 @@ from jsem_pyg.transport import (
     match_graphs,
     sampled_gromov_wasserstein,
 )
-from jsem_pyg.transport.match.schedule import SCHEDULE
 
 REFUSED = r"'epsilon' .* at least|'starts' to have more than 'zero'"
 SIZES = st.integers(1, 6)
@@ -177,15 +175,16 @@ def test_match_graphs(data):
 
 
 WAYS_OF_LARGE_GRAPHS = {
-    "most_heat": [0, 60],
-    "most_branched": [0, 60],
-    "most_pairs": [0, 60],
-    "nearest": [1, 3],
-    "least_nearest": [1, 40],
-    "block": [1, 40],
-    "first_pairs": [16, 200],
-    "later_pairs": [1, 5],
-    "most_refining": [-1],
+    "profiled.MOST_PROFILED": [0, 60],
+    "search.MOST_BRANCHED": [0, 60],
+    "search.MOST_PAIRS": [0, 60],
+    "likeness.NEAREST": [1, 3],
+    "likeness.LEAST_NEAREST": [1, 40],
+    "confidence.BLOCK": [1, 40],
+    "moves.BLOCK": [1, 40],
+    "branches.FIRST_PAIRS": [16, 200],
+    "branches.LATER_PAIRS": [1, 5],
+    "isomorphism.MOST_REFINING": [-1],
 }
 
 
@@ -207,9 +206,8 @@ def test_small_graphs_matched_by_the_ways_of_large_ones(data):
         if data.draw(st.booleans())
     }
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("branches", "confidence", "isomorphism", "likeness", "moves", "search"):
-            path = f"jsem_pyg.transport.match.{name}.SCHEDULE"
-            patch.setattr(path, replace(SCHEDULE, **changes))
+        for name, value in changes.items():
+            patch.setattr(f"jsem_pyg.transport.match.{name}", value)
         plan = match_graphs(*given, max_iter=data.draw(st.integers(1, 5)))
         confidence = plan.confidence
     table = check_plan(plan, sizes)

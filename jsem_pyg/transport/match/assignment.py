@@ -20,6 +20,9 @@ from .likeness import find_nearest
 
 Array = NDArray[Any]
 
+PARTNERS = 30  # the same in the last one, and in annealing
+BLOCK = 1 << 24  # products of edges at a time
+
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
 
 

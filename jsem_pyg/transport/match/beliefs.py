@@ -24,12 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, dia_array, hstack, vstack
 
-from .assignment import sparse_rows
+from .assignment import PARTNERS, sparse_rows
 from .likelihood import FeatureLikelihood
-from .schedule import SCHEDULE
 from .soft import Soft, shares_of
 
 Array = NDArray[Any]
+
+PRIOR_KEPT = 0.7  # share of the edges of the smaller graph that the other one has
+PRIOR_EDGES = 2.0  # edges that this counts as
+MOST_KEPT = 0.98
+BELIEF_STEPS = 16
+BELIEF_COLD = 0.7  # what evidence counts, since that of neighbours is not independent
+BELIEF_DAMPING = 0.2  # share of the step before
+LEAST_BELIEF = 1e-4
+LEAST_BELIEVED = 1 << 17  # pairs of nodes in all, at least
 
 
 class Layer(NamedTuple):
@@ -52,11 +60,11 @@ def make_layer(source: csr_array, target: csr_array, known: Array) -> Layer:
     parts = first[known[0]][:, known[0]], second[known[1]][:, known[1]]
     both, edges = float((parts[0] * parts[1]).sum()), (second.nnz, first.nnz)
     seen = parts[1].nnz, parts[0].nnz
-    count = SCHEDULE.prior_edges
+    count = PRIOR_EDGES
     shares = []
     for side in (0, 1):
-        prior = SCHEDULE.prior_kept * min(1.0, edges[1 - side] / max(1, edges[side]))
-        shares.append(min((both + count * prior) / (seen[side] + count), SCHEDULE.most_kept))
+        prior = PRIOR_KEPT * min(1.0, edges[1 - side] / max(1, edges[side]))
+        shares.append(min((both + count * prior) / (seen[side] + count), MOST_KEPT))
     return Layer(first, second, (shares[0], shares[1]))
 
 
@@ -84,19 +92,19 @@ def find_beliefs(
     """
     shape = start.shape
     fixed = csr_array((np.ones(known.shape[1], np.float32), tuple(known)), shape)
-    kept = max(SCHEDULE.partners, SCHEDULE.least_believed // max(1, shape[0]))
+    kept = max(PARTNERS, LEAST_BELIEVED // max(1, shape[0]))
     beliefs = with_known(start, fixed)
     if not layers:
         return Beliefs(beliefs, (start * fixed).sum(1)[known[0]])
-    for _ in range(SCHEDULE.belief_steps):
+    for _ in range(BELIEF_STEPS):
         found, offset = _edge_scores(layers, beliefs, fixed, kept)
         if features is not None:
             features.learn(from_scores(*found, shape[1]))
             found = features.joined(*found, offset)
-        damping = np.float32(SCHEDULE.belief_damping)
+        damping = np.float32(BELIEF_DAMPING)
         new = with_known(from_scores(*found, shape[1]), fixed)
         beliefs = (damping * beliefs + (1 - damping) * new).tocsr()
-        beliefs.data[beliefs.data < SCHEDULE.least_belief] = 0
+        beliefs.data[beliefs.data < LEAST_BELIEF] = 0
         beliefs.eliminate_zeros()
     found, offset = _edge_scores(layers, beliefs, csr_array(shape), kept)
     found = found if features is None else features.joined(*found, offset)
@@ -118,7 +126,7 @@ def from_scores(column: Array, score: Array, num_targets: int) -> csr_array:
     Sums of rows are one, and sums of columns one at most.
     """
     top = np.maximum(score.max(1, initial=-np.inf, keepdims=True), -1e30)
-    likely = np.exp(SCHEDULE.belief_cold * (score - top), dtype=np.float64)
+    likely = np.exp(BELIEF_COLD * (score - top), dtype=np.float64)
     matrix = sparse_rows(np.where(likely > 0, column, -1), likely, num_targets)
     return shares_of(matrix).astype(np.float32)
 

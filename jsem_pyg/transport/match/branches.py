@@ -22,10 +22,23 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from ...kernels.branches.graph import Kinds, Neighbours, Pairs, Rates, read_neighbours
-from .schedule import SCHEDULE
 from .soft import shares_of
 
 Array = NDArray[Any]
+
+MOST_BRANCHED = 1 << 28  # up to which branches are compared
+MEAN_DEGREE = 4.0
+LARGEST_DEGREE = 64
+DEPTH = 3  # hops in the first round
+MOST_KINDS = 2  # pairs of kinds of branches, per pair of nodes: else one hop less
+FIRST_PAIRS = 1 << 23  # in the first rounds
+LATER_PAIRS = 600  # of a node in later rounds
+UNLIKELY = 1e-7  # the least probability of a pair
+ALONE = 3  # rounds without competition
+ROUNDS = 48
+DROPPED_EVERY = 3  # rounds
+LIKELY = 0.3  # the probability of a pair whose neighbours come back
+MISSING = 0.05  # chance of a missing edge, besides those that the numbers show
 
 _DOUBT = 1e-6  # the least
 
@@ -34,9 +47,7 @@ def is_sparse(source: csr_array, target: csr_array) -> bool:
     """Return True if the nodes of both graphs have few neighbours, as this search needs."""
     degrees = [np.diff(each.indptr) for each in (source, target)]
     return all(
-        each.size > 1
-        and 0 < each.mean() <= SCHEDULE.mean_degree
-        and each.max() <= SCHEDULE.largest_degree
+        each.size > 1 and 0 < each.mean() <= MEAN_DEGREE and each.max() <= LARGEST_DEGREE
         for each in degrees
     )
 
@@ -52,9 +63,7 @@ def likely_pairs(source: csr_array, target: csr_array, known: Array | None = Non
     sides = read_neighbours(source), read_neighbours(target)
     rates = _rates(*sides)
     size = source.shape[0]
-    count = min(
-        size, SCHEDULE.first_pairs // (2 * size) if size**2 > SCHEDULE.first_pairs else size
-    )
+    count = min(size, FIRST_PAIRS // (2 * size) if size**2 > FIRST_PAIRS else size)
     scores = _competing(torch.from_numpy(branch_scores(compare, sides, rates)))
     closest = (scores.topk(count, dim).indices.numpy() for dim in (1, 0))
     node = np.arange(size)
@@ -65,15 +74,15 @@ def likely_pairs(source: csr_array, target: csr_array, known: Array | None = Non
     message: Array = np.ones(pairs.offset[-1], np.float32)
     odds: Array = np.ones(len(found))
     odds[np.searchsorted(found, known[0] * size + known[1])] = size / _DOUBT
-    for step in range(1, SCHEDULE.rounds + 1):
+    for step in range(1, ROUNDS + 1):
         score, message = sweep(*sides, pairs, message, odds, rates)
-        if step < SCHEDULE.alone:
+        if step < ALONE:
             odds = score
             odds[np.searchsorted(found, known[0] * size + known[1])] = size / _DOUBT
             continue
         likely = shares_of(csr_array((score, pairs.node, pairs.indptr), (size, size)))
         odds = _odds(likely.data, size)
-        if step % SCHEDULE.dropped_every == 0 and step < SCHEDULE.rounds:
+        if step % DROPPED_EVERY == 0 and step < ROUNDS:
             kept = _possible(_kept(source, target, likely, found), known, size)
             before, old = pairs, found
             pairs, found = _pairs(sides, kept), kept
@@ -102,7 +111,7 @@ def _rates(first: Neighbours, second: Neighbours) -> Rates:
     """Estimate rates by the numbers of edges, and of the other neighbours of a neighbour."""
     edges = [max(1, len(each.node)) for each in (first, second)]
     fewer = [max(0.0, 1 - edges[1 - side] / edges[side]) for side in (0, 1)]
-    missing = [min(each + SCHEDULE.missing, 1 - SCHEDULE.missing) for each in fewer]
+    missing = [min(each + MISSING, 1 - MISSING) for each in fewer]
     squares = [float((np.diff(each.indptr) ** 2).sum()) for each in (first, second)]
     mean = [max(0.1, squares[side] / edges[side] - 1) for side in (0, 1)]
     shared = np.sqrt(mean[0] * (1 - missing[0]) * mean[1] * (1 - missing[1]))
@@ -128,7 +137,7 @@ def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -
     """Keep the likeliest partners of every node, on both sides, and neighbours of likely pairs."""
     size = likely.shape[0]
     row, column = np.divmod(key, size)
-    alive = np.flatnonzero(likely.data > SCHEDULE.unlikely)
+    alive = np.flatnonzero(likely.data > UNLIKELY)
     is_kept = np.zeros(len(key), bool)
     # NumPy sorts 16 bits at a time in linear time, and positive numbers as their bits.
     bits = ~likely.data[alive].astype(np.float32).view(np.uint32)
@@ -138,8 +147,8 @@ def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -
         order = alive[np.argsort(side[alive].astype(np.uint16), kind="stable")]
         count = np.bincount(side[order], minlength=size)
         place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-        is_kept[order[place < SCHEDULE.later_pairs]] = True
-    certain = likely.data > SCHEDULE.likely
+        is_kept[order[place < LATER_PAIRS]] = True
+    certain = likely.data > LIKELY
     seeds = csr_array((certain[certain], (row[certain], column[certain])), likely.shape)
     around = (source.astype(bool) @ seeds @ target.astype(bool)).tocoo()
     beside = around.coords[0].astype(np.int64) * size + around.coords[1]
@@ -168,10 +177,10 @@ def branch_scores(compare: Any, sides: tuple[Neighbours, Neighbours], rates: Rat
     branches: between graphs of thousands of nodes that is a hundredth of the work of a sweep over
     all pairs. `compare` is the kernel.
     """
-    most = SCHEDULE.most_kinds * np.prod([len(each.indptr) - 1 for each in sides])
+    most = MOST_KINDS * np.prod([len(each.indptr) - 1 for each in sides])
     kinds: list[Array] = [np.zeros(len(each.node), np.int64) for each in sides]
     known = np.ones((1, 1), np.float32)
-    for _ in range(SCHEDULE.depth - 1):
+    for _ in range(DEPTH - 1):
         behind = [_distinct(*_behind(*each)) for each in zip(sides, kinds, strict=True)]
         if np.prod([len(each.indptr) - 1 for each, _ in behind]) > most:
             break

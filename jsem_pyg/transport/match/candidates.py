@@ -17,11 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .assignment import Task, filled, greedy_partners
-from .schedule import SCHEDULE
-from .soft import Soft, balanced, from_likeness, neighbor_scores, one_each
+from .assignment import PARTNERS, Task, filled, greedy_partners
+from .soft import COLD, Soft, balanced, from_likeness, neighbor_scores, one_each
 
 Array = NDArray[Any]
+
+CANDIDATES = 12  # partners of each node in a soft assignment
+LIKENESS_TEMPERATURE = 0.005
+UNMATCHED = 1.0  # edges that count as much as having no partner
+COLDER = (3.0, 4.0, 6.0, 10.0)
+SUPPORT_GAIN = 2e-3  # relative gain of a step that is worth more of them
+PATIENCE = 3  # steps without such a gain
+FINISHING = 4  # rounds in which nodes that are left are matched by their neighbours
 
 _log = logging.getLogger(__name__)
 
@@ -31,24 +38,24 @@ def search_candidates(task: Task, max_iter: int) -> list[tuple[str, Array]]:
 
     `max_iter` bounds the steps before cooling. Each stage has a name and partners [N].
     """
-    size, kept = task.target.shape[0], SCHEDULE.candidates
-    soft = from_likeness(task, SCHEDULE.likeness_temperature)
+    size, kept = task.target.shape[0], CANDIDATES
+    soft = from_likeness(task, LIKENESS_TEMPERATURE)
     best, since = 0.0, 0
     for number in range(1, max_iter + 1):
-        soft, support = _step(task, soft, SCHEDULE.cold, kept)
+        soft, support = _step(task, soft, COLD, kept)
         _log.debug("step %d: support %.4f", number, support)
-        since = since + 1 if support <= best * (1 + SCHEDULE.support_gain) else 0
+        since = since + 1 if support <= best * (1 + SUPPORT_GAIN) else 0
         best = max(best, support)
-        if since == SCHEDULE.patience:
+        if since == PATIENCE:
             break
-    *colds, last = SCHEDULE.colder
+    *colds, last = COLDER
     for cold in colds:
         soft, _ = _step(task, soft, cold, kept)
-    soft, _ = _step(task, soft, last, SCHEDULE.partners)
+    soft, _ = _step(task, soft, last, PARTNERS)
     partner = greedy_partners(soft.column, soft.mass, size)
     stages = [(f"{task.candidate.shape[1]} candidates, {number} steps", filled(partner, size))]
-    for _ in range(SCHEDULE.finishing):
-        scores = neighbor_scores(task, one_each(partner), SCHEDULE.partners)
+    for _ in range(FINISHING):
+        scores = neighbor_scores(task, one_each(partner), PARTNERS)
         found = greedy_partners(*scores, size)
         if np.array_equal(found, partner):
             break
@@ -62,7 +69,7 @@ def _step(task: Task, soft: Soft, cold: float, kept: int) -> tuple[Soft, float]:
     column, score = neighbor_scores(task, soft, kept)
     top = score[:, :1]
     likely = np.exp(np.float32(cold) * (score - top))
-    alone = np.float32(cold) * (np.float32(SCHEDULE.unmatched) - top[:, 0])
+    alone = np.float32(cold) * (np.float32(UNMATCHED) - top[:, 0])
     found = balanced(column, likely, task.target.shape[0], np.exp(np.minimum(alone, 30.0)))
     support = float((found.mass * np.maximum(score, 0)).sum(dtype=np.float64))
     return found, support / max(1, len(score))

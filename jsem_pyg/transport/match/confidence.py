@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from .schedule import SCHEDULE
+from .assignment import BLOCK
 
 Array = NDArray[Any]
+
+FEW_PAIRS = 10.0  # known pairs that say as much about the sides as their edges do
+SPLITS = 3  # into nodes that are kept, and nodes to predict
 
 WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73)  # of `evidence`
 
@@ -42,7 +45,7 @@ def belief_evidence(belief: Array, of_known: Array, bits: float | None, by_edges
     Where few pairs are known, and features say little, beliefs agree with themselves whether they
     are right or not, known pairs as well: edges count in their place.
     """
-    few = SCHEDULE.few_pairs / (SCHEDULE.few_pairs + len(of_known)) * (1 - min(bits or 0.0, 1.0))
+    few = FEW_PAIRS / (FEW_PAIRS + len(of_known)) * (1 - min(bits or 0.0, 1.0))
     mean = (of_known.sum() + 1) / (len(of_known) + 2)
     both = (np.clip(each, 1e-3, 1 - 1e-3) for each in (belief, by_edges))
     own, edges = (np.log(each / (1 - each)) for each in both)
@@ -112,12 +115,12 @@ def _pattern(matrix: csr_array) -> csr_array:
 def _predicted(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
     """Count how often [N] a partner follows from the partners of a random half of the nodes."""
     draw, found = np.random.default_rng(0), np.zeros(len(partner))
-    for _ in range(SCHEDULE.splits):
+    for _ in range(SPLITS):
         half = draw.permutation(len(partner)) < len(partner) / 2
         for hidden in (half, ~half):
             rest = csr_array(chosen.multiply(~hidden[:, None]))
             found[hidden] += _share_of_best(first[hidden], rest, second, partner[hidden])
-    return found / SCHEDULE.splits
+    return found / SPLITS
 
 
 def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
@@ -130,7 +133,7 @@ def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partn
     share = np.zeros(len(partner))
     start = 0
     while start < len(partner):
-        stop = max(start + 1, int(np.searchsorted(work, work[start] + SCHEDULE.block, "right")) - 1)
+        stop = max(start + 1, int(np.searchsorted(work, work[start] + BLOCK, "right")) - 1)
         product = first[start:stop] @ beyond
         top, scores = product.max(axis=1).toarray().reshape(-1), product.tocoo()
         (row, column), value = scores.coords, scores.data

@@ -17,9 +17,13 @@ from torch.nn.functional import normalize
 
 from ...diffusion import heat_kernel_columns
 from ..profiles import Comparable, comparable, heat_profiles, overlap_weights
-from .schedule import SCHEDULE
 
 Array = NDArray[Any]
+
+RIDGE = 0.03  # of :func:`.comparable`, for local profiles: small components count more
+HOPS = (2, 6)  # of means along all edges, and along overlaps
+DEVIATION_HOPS = 2  # hops of which standard deviations count, too
+KNOWN_TIMES = (1.0, 4.0)  # of this heat
 
 _LEAST = 1e-3  # added before logarithms
 
@@ -60,7 +64,7 @@ def known_features(source: csr_array, target: csr_array, known: Array) -> Compar
 
 def _known_features(matrix: csr_array, nodes: Array) -> Tensor:
     """Compute features [N, 2 M] of unit length; roots, so that little heat counts as well."""
-    times = torch.tensor(SCHEDULE.known_times)
+    times = torch.tensor(KNOWN_TIMES)
     columns = heat_kernel_columns(
         _edge_index(matrix), torch.from_numpy(nodes.copy()), t=times,
         num_nodes=matrix.shape[0], normalization="rw",
@@ -75,7 +79,7 @@ def _edge_index(matrix: csr_array) -> Tensor:
 def local_features(source: csr_array, target: csr_array) -> Comparable:
     """Compute local profiles of both sides on one scale, float32."""
     sides = (torch.from_numpy(local_profiles(each)) for each in (source, target))
-    return Comparable(*(each.float() for each in comparable(*sides, ridge=SCHEDULE.ridge)))
+    return Comparable(*(each.float() for each in comparable(*sides, ridge=RIDGE)))
 
 
 def local_profiles(matrix: csr_array) -> Array:
@@ -88,7 +92,7 @@ def local_profiles(matrix: csr_array) -> Array:
     )
     own = _counts(whole, overlap)
     features = [own]
-    for each, hops in zip((whole, alike), SCHEDULE.hops, strict=True):
+    for each, hops in zip((whole, alike), HOPS, strict=True):
         features += _means(each, own, hops)
     return np.concatenate(features, 1)
 
@@ -132,7 +136,7 @@ def _means(weights: csr_array, own: Array, hops: int) -> list[Array]:
     for hop in range(hops):
         mean = walk @ last
         features.append(mean)
-        if hop < SCHEDULE.deviation_hops:
+        if hop < DEVIATION_HOPS:
             features.append(np.sqrt(np.maximum(walk @ last**2 - mean**2, 0)))
         last = mean
     return features

@@ -18,9 +18,10 @@ from scipy.sparse import block_diag, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from .assignment import pulled
-from .schedule import SCHEDULE
 
 Array = NDArray[Any]
+
+MOST_REFINING = 1 << 26  # edges that all refinements visit
 
 
 def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
@@ -39,7 +40,7 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     graph = csr_array((code, both.indices, both.indptr), both.shape)
     _, part = connected_components(both, directed=False)
     colour, work = np.bincount(part)[part], 0
-    while work <= SCHEDULE.most_refining:
+    while work <= MOST_REFINING:
         colour, count, rounds = _refined(graph, colour, generator)
         work += rounds * (graph.nnz + 2 * size)
         if count is None:

@@ -15,14 +15,18 @@ from ..costs.adjacency import AdjacencyCost
 from ..problem.inputs import read_known_pairs
 from .assignment import sparse_rows
 from .beliefs import Beliefs, find_beliefs, from_scores, make_layer
-from .branches import is_sparse, likely_pairs
+from .branches import MOST_BRANCHED, is_sparse, likely_pairs
 from .confidence import edge_confidence
 from .features import known_features
 from .likelihood import FeatureLikelihood
-from .schedule import SCHEDULE
-from .search import padded, search_assignment
+from .pair import padded
+from .search import search_assignment
 
 Array = NDArray[Any]
+
+FEW_KNOWN = 0.03  # share of nodes below which edges alone are searched, too
+MOST_HEATED = 128  # known pairs, beyond which their heat has nothing to add
+LEAST_BITS = 0.5  # of features, beside known pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +83,25 @@ def match_by_knowledge(
         features = FeatureLikelihood(*knowledge.features, seed, knowledge.feature_weight)
         start = from_scores(*features.start(), target.shape[0])
         found = find_beliefs(layers, pairs, start, features)
-        if features.bits() > SCHEDULE.least_bits or not pairs.size:
+        if features.bits() > LEAST_BITS or not pairs.size:
             return found._replace(
                 bits=features.bits()
             ), f"beliefs, features {features.bits():.2f} bits"
     shape = source.shape[0], target.shape[0]
     is_single = knowledge.kinds is None
-    if is_single and is_sparse(source, target) and shape[0] * shape[1] <= SCHEDULE.most_branched:
+    if is_single and is_sparse(source, target) and shape[0] * shape[1] <= MOST_BRANCHED:
         likely = likely_pairs(*padded(source, target), pairs)[: shape[0]]
         likely = likely[:, : shape[1]].tocsr()
         has = np.diff(likely.indptr) > 0
         partner = np.where(has, np.asarray(likely.argmax(axis=1)).reshape(-1), -1)
         return Beliefs(likely, edge_confidence(source, target, partner)[pairs[0]]), "branches"
     start, name = csr_array(shape, dtype=np.float32), "beliefs"
-    if pairs.shape[1] < SCHEDULE.few_known * min(shape):
-        partner = search_assignment(source, target, max_iter, seed).partner
+    if pairs.shape[1] < FEW_KNOWN * min(shape):
+        partner = search_assignment(source, target, max_iter, seed)[-1][1]
         chance = edge_confidence(source, target, partner).astype(np.float32)
         start = sparse_rows(partner[:, None], chance[:, None], shape[1])
         name = "beliefs, from edges alone"
-    elif pairs.shape[1] <= SCHEDULE.most_heated:
+    elif pairs.shape[1] <= MOST_HEATED:
         first, second = known_features(source, target, pairs)
         near = FeatureLikelihood(first.numpy(), second.numpy(), seed).start()
         start = from_scores(*near, shape[1])

@@ -8,11 +8,16 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from ..profiles import Comparable
-from .likeness import find_nearest
-from .schedule import SCHEDULE
+from .assignment import BLOCK
+from .likeness import NEAREST, find_nearest
 from .soft import Soft
 
 Array = NDArray[Any]
+
+RANDOM_PAIRS = 1 << 18  # whose distances are compared
+DISTANCE_STEPS = 16
+PRIOR_PAIRS = 10.0  # pairs that features which say nothing count as
+LEAST_LEARNED = 0.01  # probability of a pair from which the ratio is learned
 
 
 class FeatureLikelihood:
@@ -33,9 +38,9 @@ class FeatureLikelihood:
     def __init__(self, first: Any, second: Any, seed: int, weight: float = 1.0) -> None:
         self.first, self.second, self.weight = first, second, weight
         draw = np.random.default_rng(seed)
-        ends = (draw.integers(0, each.shape[0], SCHEDULE.random_pairs) for each in (first, second))
+        ends = (draw.integers(0, each.shape[0], RANDOM_PAIRS) for each in (first, second))
         distance = self._distances(*ends)
-        shares = 2.0 ** np.arange(-SCHEDULE.distance_steps, 0)
+        shares = 2.0 ** np.arange(-DISTANCE_STEPS, 0)
         self.steps = np.unique(np.quantile(distance, shares))
         count = np.bincount(self._step(distance), minlength=len(self.steps) + 1) + 0.5
         self.random = count / count.sum()
@@ -51,10 +56,10 @@ class FeatureLikelihood:
         from sklearn.isotonic import IsotonicRegression  # slow to import
 
         entries = beliefs.tocoo()
-        likely = entries.data > SCHEDULE.least_learned
+        likely = entries.data > LEAST_LEARNED
         step = self._step(self._distances(*(each[likely] for each in entries.coords)))
         found = np.bincount(step, entries.data[likely], len(self.random))
-        few = SCHEDULE.prior_pairs
+        few = PRIOR_PAIRS
         share = (found + few * self.random) / (found.sum() + few)
         place = np.arange(len(share))
         model = IsotonicRegression(increasing=False)
@@ -91,8 +96,8 @@ class FeatureLikelihood:
     def _distances(self, row: Array, column: Array) -> Array:
         """Compute squared distances of pairs, some at a time."""
         found = np.empty(len(row), np.float32)
-        block = max(1, SCHEDULE.block // (8 * self.first.shape[1]))
-        block = SCHEDULE.block if issparse(self.first) else block
+        block = max(1, BLOCK // (8 * self.first.shape[1]))
+        block = BLOCK if issparse(self.first) else block
         for start in range(0, len(row), block):
             some = slice(start, start + block)
             apart = self.first[row[some]] - self.second[column[some]]
@@ -105,10 +110,10 @@ class FeatureLikelihood:
             both = (torch.from_numpy(each) for each in (self.first, self.second))
             return find_nearest(Comparable(*both), seed)[0]
         size = self.second.shape[0]
-        count = min(SCHEDULE.nearest, size)
+        count = min(NEAREST, size)
         length = self.second.power(2).sum(1)
         column = np.empty((self.first.shape[0], count), np.int32)
-        block = max(1, SCHEDULE.block // size)
+        block = max(1, BLOCK // size)
         for start in range(0, len(column), block):
             product = (self.first[start : start + block] @ self.second.T).toarray()
             nearest = np.argpartition(length - 2 * product, count - 1, 1)

@@ -7,9 +7,16 @@ from numpy.typing import NDArray
 
 from ...neighbors.faiss_library import import_faiss
 from ..profiles import Comparable
-from .schedule import SCHEDULE
 
 Array = NDArray[Any]
+
+NEAREST = 30  # nodes that features suggest to each
+LEAST_NEAREST = 1 << 16  # and in all, at least
+EXACT_NEAREST = 20_000  # nodes up to which all pairs of features are compared
+CELLS_SEARCHED = 24  # of an inverted file
+CELL_TRAINING = 40  # points a cell
+LIKENESS = 0.1  # what features count, in edges
+LIKENESS_LEVELS = 512
 
 
 def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
@@ -24,25 +31,25 @@ def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
     faiss = import_faiss()
     size, width = second.shape
     index = faiss.IndexFlatL2(width)
-    if size > SCHEDULE.exact_nearest:
+    if size > EXACT_NEAREST:
         index = faiss.IndexIVFFlat(index, width, int(2 * size**0.5))
         index.nprobe, index.cp.seed, index.cp.niter = (
-            SCHEDULE.cells_searched,
+            CELLS_SEARCHED,
             1 + seed % (2**31 - 2),
             6,
         )
-        index.cp.max_points_per_centroid = SCHEDULE.cell_training
+        index.cp.max_points_per_centroid = CELL_TRAINING
         index.train(second)
     index.add(second)
-    count = max(SCHEDULE.nearest, SCHEDULE.least_nearest // len(first))
+    count = max(NEAREST, LEAST_NEAREST // len(first))
     distance, column = index.search(first, min(size, count))
     # An inverted file may find fewer: the nearest once more, which is worth nothing.
     distance = np.where(column < 0, np.inf, np.maximum(distance, 0))
     column = np.where(column < 0, column[:, :1], column)
     far = float(np.median(distance[np.isfinite(distance)])) or 1.0
-    levels = SCHEDULE.likeness_levels
+    levels = LIKENESS_LEVELS
     likeness = np.rint(np.clip(1 - distance / (2 * far), 0, 1) * levels) / levels
-    likeness *= SCHEDULE.likeness
+    likeness *= LIKENESS
     order = np.lexsort((column, -likeness))
     column, likeness = (np.take_along_axis(each, order, 1) for each in (column, likeness))
     return np.maximum(column, 0).astype(np.int32), likeness.astype(np.float32)

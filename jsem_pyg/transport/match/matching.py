@@ -151,7 +151,7 @@ def _search(
             shares = _assigned(renamed, target.shape[0])
             found = Beliefs(shares, np.ones(knowledge.pairs.shape[1]))
     elif knowledge is None:
-        stages = search_assignment(source, target, max_iter, seed).stages
+        stages = search_assignment(source, target, max_iter, seed)
     else:
         found, name = match_by_knowledge(source, target, knowledge, max_iter, seed)
         return [(name, found.shares)], found

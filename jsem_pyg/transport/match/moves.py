@@ -26,6 +26,8 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from .assignment import (
+    BLOCK,
+    PARTNERS,
     Assignment,
     Task,
     best_assignment,
@@ -34,19 +36,23 @@ from .assignment import (
     pulled,
     sparse_rows,
 )
-from .schedule import SCHEDULE
 from .soft import neighbor_scores, one_each
 
 Array = NDArray[Any]
+
+PERCOLATIONS = 6
+SWEEPS = 50  # of swaps, at most
+LEAST_GAIN = 1e-6  # of a swap
+DENSE_SPEED = 64  # products of dense matrices in the time of one of sparse matrices
 
 _ROUNDING = 1e-5  # of sums of weights, whose root mean square is one
 
 
 def percolate(task: Task, start: Assignment) -> Assignment:
     """Assign by the matched neighbours of the step before, a few times; the best of all steps."""
-    scored = max(SCHEDULE.partners, task.candidate.shape[1])
+    scored = max(PARTNERS, task.candidate.shape[1])
     best, last = start, start.partner
-    for _ in range(SCHEDULE.percolations):
+    for _ in range(PERCOLATIONS):
         column, score = neighbor_scores(task, one_each(last), scored)
         found = best_assignment(task, sparse_rows(column, score, task.target.shape[0]), last)
         if np.array_equal(found.partner, last):
@@ -67,7 +73,7 @@ def swap(task: Task, start: Assignment) -> Assignment:
     alone = np.full(size - len(start.partner), -1)
     partner = filled(np.concatenate([start.partner, alone]), size)
     rows, moved = np.arange(size), pulled(task.target, partner)
-    for _ in range(SCHEDULE.sweeps):
+    for _ in range(SWEEPS):
         first, second, gain = swap_gains(source, moved, rows)
         if not first.size:
             break
@@ -99,16 +105,16 @@ def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array,
     keys, gains = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     products = source.astype(bool) @ np.diff(moved.indptr)
     products = (products + moved.astype(bool) @ np.diff(source.indptr))[rows]
-    block = SCHEDULE.block
+    block = BLOCK
     blocks = np.split(rows, np.flatnonzero(np.diff(np.cumsum(products) // block)) + 1)
-    if size**2 <= block and products.sum() > rows.size * size**2 / SCHEDULE.dense_speed:
+    if size**2 <= block and products.sum() > rows.size * size**2 / DENSE_SPEED:
         blocks, source, moved = [rows], source.toarray(), moved.toarray()
     for some in blocks:
         part, other = source[some], moved[some]
         both = coo_array(part @ moved + other @ source + 2 * (part * other))
         one, two = some[both.coords[0]], both.coords[1].astype(np.int64)
         gain = both.data - own[one] - own[two]
-        is_better = (gain > SCHEDULE.least_gain) & (one != two)
+        is_better = (gain > LEAST_GAIN) & (one != two)
         keys.append((np.minimum(one, two) * size + np.maximum(one, two))[is_better])
         gains.append(gain[is_better])
     key, place = np.unique(np.concatenate(keys), return_index=True)

@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .assignment import Assignment, Task, best_assignment, filled, sparse_rows
-from .schedule import SCHEDULE
+from .assignment import PARTNERS, Assignment, Task, best_assignment, filled, sparse_rows
 
 Array = NDArray[Any]
+
+START_TEMPERATURE = 0.01  # the same, of later starts from features
+COLD = 2.0  # inverse temperature, per edge
+LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
+SOFT_STEPS = 15  # at the temperature `cold`, from features
+ANNEAL = (1.0, 6.0, 16)  # inverse temperatures: first, last, number
+BALANCING = 16  # scalings of a soft assignment
 
 _LEAST_SUM = np.float32(1e-15)  # of a soft row
 _TINY = 1e-300  # of sums in float64
@@ -44,7 +50,7 @@ def neighbor_scores(task: Task, soft: Soft, kept: int) -> tuple[Array, Array]:
     """
     from ...kernels.candidates.numba_cpu import neighbor_scores  # numba loads slowly
 
-    mass = np.where(soft.mass < SCHEDULE.least_mass, 0, soft.mass)
+    mass = np.where(soft.mass < LEAST_MASS, 0, soft.mass)
     return neighbor_scores(*task[:2], soft.column, mass, *task[2:], kept)
 
 
@@ -77,7 +83,7 @@ def balancing(
     """
     transposed = matrix.T
     right = np.ones(matrix.shape[1], matrix.dtype)
-    for _ in range(SCHEDULE.balancing):
+    for _ in range(BALANCING):
         left = 1 / np.maximum(matrix @ right + unmatched, least)
         right = 1 / np.maximum(transposed @ left, full)
     return left, right
@@ -112,21 +118,21 @@ def anneal(
     soft = one_each(*(each.partner for each in starts))
     if confident is not None:
         soft = Soft(soft.column, soft.mass * confident[:, None].astype(np.float32))
-    colds = np.geomspace(*SCHEDULE.anneal)
+    colds = np.geomspace(*ANNEAL)
     return harden(task, _soften(task, soft, colds, rows), starts[0].partner)
 
 
 def soft_start(task: Task) -> Assignment:
     """Make soft assignments of the nodes that look most alike, at one temperature."""
-    soft = from_likeness(task, SCHEDULE.start_temperature)
-    colds = np.full(SCHEDULE.soft_steps, SCHEDULE.cold)
+    soft = from_likeness(task, START_TEMPERATURE)
+    colds = np.full(SOFT_STEPS, COLD)
     fallback = filled(np.full(len(task.bonus), -1), task.target.shape[0])
     return harden(task, _soften(task, soft, colds), fallback)
 
 
 def _soften(task: Task, soft: Soft, colds: Array, rows: Array | None = None) -> Soft:
     """Repeat soft assignments by the scores of the last one, for some rows [R], or for all."""
-    size, kept = len(soft.column), SCHEDULE.partners
+    size, kept = len(soft.column), PARTNERS
     rows = np.arange(size) if rows is None else rows
     part = Task(task.source[rows], task.target, task.candidate[rows], task.bonus[rows])
     column, likely = np.full((size, kept), -1, np.int32), np.zeros((size, kept), np.float32)
