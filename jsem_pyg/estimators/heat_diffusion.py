@@ -8,7 +8,7 @@ from sklearn.base import OneToOneFeatureMixin
 from torch import Tensor
 
 from ..diffusion.inductive import heat_field
-from ..training import select_time
+from ..training.heat_classifier import TIMES, choose_time
 from .neighbor_estimator import NeighborTransformer
 
 _NORMALIZATION = "rw"  # takes means, of whatever degree
@@ -70,7 +70,7 @@ class HeatDiffusion(OneToOneFeatureMixin, NeighborTransformer):
             self._fit_graph(X)
             graph = self._graph.graph
             if self.t == "auto":
-                self.t_ = select_time(graph, normalization=_NORMALIZATION, seed=self._seed).t
+                self.t_ = choose_time(graph, TIMES, _NORMALIZATION, self._seed).t
             else:
                 self.t_ = float(self.t)
             self._field = heat_field(

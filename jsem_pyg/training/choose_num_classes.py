@@ -66,7 +66,7 @@ class ChosenClasses(NamedTuple):
 
 
 def choose_num_classes(
-    data: Data | TrainingGraph, *, largest: int = LARGEST, t: float = STABILITY_TIME, seed: int = 0
+    data: Data, *, largest: int = LARGEST, t: float = STABILITY_TIME, seed: int = 0
 ) -> ChosenClasses:
     r"""Choose how many clusters a graph has, without labels, and offer numbers at other scales.
 

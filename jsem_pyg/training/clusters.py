@@ -208,7 +208,7 @@ def join_pieces(labels: Tensor, graph: TrainingGraph, least: int) -> Tensor:
     if not bool((size >= least).any()):
         return torch.zeros_like(labels)
     source, target = labels[graph.edge_index]
-    link = torch.bincount(source * len(size) + target, _weight(graph), len(size) ** 2)
+    link = torch.bincount(source * len(size) + target, graph.weight, len(size) ** 2)
     link = link.view(len(size), -1).masked_fill(size < least, -1)
     joined = torch.where(size < least, link.argmax(1), torch.arange(len(size)).to(size))
     return joined[labels].unique(return_inverse=True)[1]
@@ -231,7 +231,7 @@ def valleys(graph: TrainingGraph, labels: Tensor) -> Tensor:
         graph: both directions of every edge.
         labels: [N] clusters, every number from 0 on.
     """
-    structure, weight = graph.structure, _weight(graph)
+    structure, weight = graph.structure, graph.weight
     source, target = graph.edge_index
     count, n = int(labels.max()) + 1, len(labels)
     degree = torch.bincount(source, weight, minlength=n)
@@ -263,13 +263,6 @@ def valleys(graph: TrainingGraph, labels: Tensor) -> Tensor:
     path = total - (total - step)[begin][labels[order]]
     highest = torch.zeros_like(cut).scatter_reduce(0, labels[order], path, "amax")
     return (highest / cut).clamp(min=1)
-
-
-def _weight(graph: TrainingGraph) -> Tensor:
-    """Return the weights [E] in float64, ones if the graph has none."""
-    if graph.edge_weight is None:
-        return torch.ones(graph.edge_index.size(1), device=graph.x.device, dtype=torch.float64)
-    return graph.edge_weight.double()
 
 
 def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:

@@ -1,33 +1,50 @@
 """Train a model: by triplets or on signals in a loop over epochs, or by self-training."""
 
+import copy
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from .._checks import check_bool, check_nonnegative_int, check_positive_int
+from .._checks import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+)
 from .._progress import open_bar
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_time import DiffusionTime
-from .begin import begin_run
 from .history import EpochRow, FitResult
-from .options import (
-    LoopOptions,
-    SelfTrainingOptions,
-    SignalOptions,
-    TripletOptions,
-    read_options,
-)
+from .processes import SharedTask, read_shared_sampler
 from .run import Run
 from .seeds import Purpose, seeded_rng
 from .self_training import self_train
-from .signals import fit_from_times
-from .training_graph import prepare_graph
-from .triplets import Loss, TripletSampler
+from .signal_task import check_starts, read_signals, start_from
+from .training_graph import TrainingGraph, prepare_graph, sketch
+from .triplets import Loss, TripletSampler, TripletTask, read_loss, read_sampler
+
+_EPOCHS = {"self_training": 4, "triplet": 100, "signal": 300}
+_LOOP = {
+    "lr": 0.01,
+    "patience": None,
+    "checkpoint": None,
+    "checkpoint_every": 10,
+    "resume": False,
+    "callbacks": (),
+}
+# The options of each way of training, and what they are if omitted.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "self_training": {"times": None, "labels": None},
+    "triplet": _LOOP | {"batch_size": 4096, "margin": 0.5, "sketch_dim": None},
+    "signal": _LOOP | {"lr": 0.05, "patience": 30, "mask": None, "times": None},
+}
 
 
 @torch.inference_mode(False)
@@ -146,78 +163,148 @@ def fit(
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
-    chosen = read_options(model, loss, options)
-    if sampler != "graph" and not isinstance(chosen, TripletOptions):
+    way, chosen = _read_options(model, loss, options)
+    if sampler != "graph" and way != "triplet":
         raise ValueError(
             f"Expected 'sampler' to be left out unless triplets are drawn (got {sampler!r}). To "
             "fix this, pass classes that are known to a DiffusionClassifier as 'labels'."
         )
-    epochs = epochs or chosen.EPOCHS
+    epochs = epochs or _EPOCHS[way]
     graph = prepare_graph(data, device)
-    if isinstance(chosen, SelfTrainingOptions):
+    if way == "self_training":
         assert isinstance(model, DiffusionClassifier)
-        return self_train(model, graph, epochs, chosen.times, chosen.labels, seed, try_modes=True)
-
-    def train() -> FitResult:
-        run = begin_run(model, graph, loss, sampler, seed, chosen)
-        if chosen.resume:
-            run.load(epochs)
+        return self_train(model, graph, epochs, seed=seed, try_modes=True, **options)
+    if way == "triplet" or chosen.times is None:
+        run = _begin(model, graph, way, loss, sampler, seed, chosen)
         return _train(run, epochs, seed, chosen, progress)
+    check_starts(model, chosen.times)
+    weights, found = copy.deepcopy(model.state_dict()), []
+    for t in chosen.times:
+        start_from(model, weights, t)
+        run = _begin(model, graph, way, loss, sampler, seed, chosen)
+        result = _train(run, epochs, seed, chosen, progress)
+        lowest = result.history[result.best_epoch - 1].val_loss
+        found.append((lowest, result, copy.deepcopy(model.state_dict())))
+    _, best, weights = min(found, key=lambda each: each[0])
+    model.load_state_dict(weights)
+    return best
 
-    if isinstance(chosen, SignalOptions) and chosen.times is not None:
-        return fit_from_times(model, chosen.times, train)
-    return train()
+
+def _read_options(
+    model: nn.Module, loss: str | Loss, options: dict[str, Any]
+) -> tuple[str, SimpleNamespace]:
+    """Read the way of training, and its options: a `DiffusionClassifier` trains itself."""
+    check_instance("model", model, nn.Module, "a torch.nn.Module")
+    way = loss if isinstance(loss, str) else "triplet"
+    check_choice("loss", way, ("auto", *_OPTIONS))
+    is_classifier = isinstance(model, DiffusionClassifier)
+    if way == "auto":
+        way = "self_training" if is_classifier else "triplet"
+    if way == "self_training" and not is_classifier:
+        raise TypeError(
+            "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
+            f"{type(model).__name__})."
+        )
+    for name, value in options.items():
+        if name not in _OPTIONS[way]:
+            raise TypeError(
+                f"Expected '{name}' to be left out for loss={way!r}, which takes "
+                f"{', '.join(_OPTIONS[way])} (got {value!r})."
+            )
+    chosen = SimpleNamespace(**_OPTIONS[way] | options)
+    if way == "self_training":
+        return way, chosen
+    check_positive("lr", chosen.lr)
+    check_positive_int("checkpoint_every", chosen.checkpoint_every)
+    if chosen.patience is not None:
+        check_positive_int("patience", chosen.patience)
+    check_bool("resume", chosen.resume)
+    if chosen.resume and chosen.checkpoint is None:
+        raise ValueError("Expected 'checkpoint' to be given with resume=True (got None).")
+    callbacks = chosen.callbacks
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise TypeError(f"Expected 'callbacks' to be a list of functions (got {callbacks}).")
+    if way == "triplet":
+        check_positive("margin", chosen.margin)
+        check_positive_int("batch_size", chosen.batch_size)
+    if way == "signal" and chosen.times is not None and chosen.checkpoint is not None:
+        raise ValueError(
+            "Expected 'checkpoint' to be left out with 'times', from which several runs start "
+            f"(got {chosen.checkpoint!r})."
+        )
+    return way, chosen
 
 
-def _train(run: Run, epochs: int, seed: int, options: LoopOptions, progress: bool) -> FitResult:
+def _begin(
+    model: nn.Module,
+    graph: TrainingGraph,
+    way: str,
+    loss: str | Loss,
+    sampler: str | TripletSampler,
+    seed: int,
+    chosen: SimpleNamespace,
+) -> Run:
+    """Make a run before its first epoch; what cannot be trained is refused here."""
+    seen, device = graph, graph.x.device
+    task: Any
+    if way == "signal":
+        task = read_signals(graph, chosen.mask, seed)
+    else:
+        criterion, size = read_loss(loss, chosen.margin, device), chosen.batch_size
+        if graph.ranks is None:
+            task = TripletTask(read_sampler(sampler, graph), criterion, size, seed, device)
+        else:
+            shared = read_shared_sampler(sampler, graph)
+            task = SharedTask(shared, criterion, size, seed, device, graph.edge_index)
+        if chosen.sketch_dim is not None:
+            seen = sketch(graph, model, chosen.sketch_dim, seed)
+    model.to(device)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
+    run = Run(model, seen, task, torch.optim.Adam(parameters, lr=float(chosen.lr)))
+    run.copy_weights()
+    if chosen.checkpoint is not None:
+        run.keep_in(chosen.checkpoint, graph, sampler, vars(chosen) | {"seed": seed})
+    return run
+
+
+def _train(run: Run, epochs: int, seed: int, chosen: SimpleNamespace, progress: bool) -> FitResult:
     """Train a run until its last epoch, or until it stops."""
+    if chosen.resume:
+        run.load(epochs)
     model, device = run.model, run.graph.x.device
-    validation, stop = run.batches.draw(Purpose.VALIDATION), False
+    validation, stop = run.task.draw(Purpose.VALIDATION), False
     is_shown, done = progress and run.is_first, len(run.history)
     with open_bar(is_shown, desc="epoch", total=epochs, initial=done, leave=True) as bar:
         model.train()
-        while len(run.history) < epochs and not stop and not run.is_stale(options.patience):
+        while len(run.history) < epochs and not stop and not run.is_stale(chosen.patience):
             epoch, began = len(run.history) + 1, time.perf_counter()
-            batch = run.batches.draw(Purpose.TRIPLETS, epoch)
+            batch = run.task.draw(Purpose.TRIPLETS, epoch)
             run.optimizer.zero_grad()
             with torch.enable_grad(), seeded_rng(device, seed, Purpose.MODEL, epoch):
                 z = run.graph.forward(model)
-                with _refuse_plain_losses():
-                    share = run.loss(z, batch)
+                share = run.task.loss(z, batch)
                 share.backward()
                 with torch.no_grad():
-                    val_loss = run.total(run.loss(z, validation))
+                    val_loss = run.total(run.task.loss(z, validation))
             run.sum_gradients()
             loss = run.total(share)
             _check_numbers(epoch, loss, val_loss, model)
             t = _mean_time(model)  # like the losses, of the weights before the step
-            if options.patience is not None:
+            if chosen.patience is not None:
                 run.compare_with_best(val_loss.item())
             run.optimizer.step()
             seconds = time.perf_counter() - began
             row = EpochRow(epoch, loss.item(), val_loss.item(), t, seconds)
             run.history.append(row)
-            stop = run.call(options.callbacks)
-            if epoch % options.checkpoint_every == 0:
+            stop = run.call(chosen.callbacks)
+            if epoch % chosen.checkpoint_every == 0:
                 run.save()
             numbers = {"loss": row.loss} if t is None else {"loss": row.loss, "t": t}
             bar.set_postfix(numbers, refresh=False)
             bar.update()
     return run.finish(epochs)
-
-
-@contextmanager
-def _refuse_plain_losses() -> Iterator[None]:
-    """Errors of losses that take triplets for tensors say what compares with `data.y`."""
-    try:
-        yield
-    except (AttributeError, TypeError) as error:
-        if "Triplets" not in str(error):
-            raise
-        raise TypeError(
-            f"Expected 'loss' to be a function of (z, triplets) (got one that says: {error}). To "
-            "compare with data.y, take loss='signal', the mean squared error."
-        ) from error
 
 
 def _mean_time(model: nn.Module) -> float | None:

@@ -28,7 +28,7 @@ class SelectedTime(NamedTuple):
 
 
 def select_time(
-    data: Data | TrainingGraph,
+    data: Data,
     times: Sequence[float] = TIMES,
     *,
     normalization: str | None = "sym",
@@ -54,9 +54,14 @@ def select_time(
     """
     check_times(times, check_nonnegative)
     check_nonnegative_int("seed", seed)
-    graph = prepare_graph(data)
-    loss = TripletLoss()
-    structure = graph.structure
+    return choose_time(prepare_graph(data), times, normalization, seed)
+
+
+def choose_time(
+    graph: TrainingGraph, times: Sequence[float], normalization: str | None, seed: int
+) -> SelectedTime:
+    """Choose the time of a graph that was read; see `select_time`."""
+    loss, structure = TripletLoss(), graph.structure
     sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)
     triplets = sampler.sample(NUM_TRIPLETS, derive_generator(seed, Purpose.VALIDATION))
     triplets = triplets.to(graph.x.device)
@@ -114,8 +119,7 @@ def classify_by_heat(
         check_positive("t", t)
     check_nonnegative_int("seed", seed)
     graph = prepare_graph(data)
-    if check_known_classes(labels, graph.x.size(0)) < 2:
-        raise ValueError("Expected 'labels' to name at least two classes (got 1).")
+    check_known_classes(labels, len(graph.x), least=2)
     t, z = diffused_features(graph, TIMES if t is None else [float(t)], seed)
     return HeatClassified(logistic_regression(z, labels.to(z.device)), t)
 
@@ -131,7 +135,7 @@ def diffused_features(
     length = torch.linalg.vector_norm(x, dim=1)
     constant = (OFFSET * length.square().mean().sqrt()).expand(len(x), 1)
     graph = replace(graph, x=torch.cat([x, constant], dim=1))
-    t = select_time(graph, times, seed=seed).t if len(times) > 1 else times[0]
+    t = choose_time(graph, times, "sym", seed).t if len(times) > 1 else times[0]
     [found] = graph.diffused_rows(graph.x, [t])
     return found
 

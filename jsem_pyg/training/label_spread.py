@@ -6,7 +6,7 @@ Every class has the same mass, whatever the number of its labels or nodes.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -209,19 +209,23 @@ def read_sizes(class_sizes: Sequence[float] | None, num_classes: int) -> Tensor 
 def mean_cut(graph: TrainingGraph, classes: Tensor) -> float:
     """Return the share of weight that leaves a class [N], as a mean over classes."""
     source, target = classes[graph.edge_index]
-    weight = graph.edge_weight
-    weight = torch.ones(len(source)).to(source.device) if weight is None else weight
+    weight = graph.weight
     total = torch.bincount(source, weight)
     cut = torch.bincount(source, weight * (source != target))
     return float((cut / total.clamp(min=torch.finfo(total.dtype).tiny)).mean())
 
 
+def shuffled_classes(labels: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield the labelled nodes of each class in turn, in a random order."""
+    for label in range(int(labels.max()) + 1):
+        members = (labels == label).nonzero().flatten()
+        yield members[torch.randperm(len(members), generator=generator).to(members.device)]
+
+
 def _draw_folds(labels: Tensor, generator: torch.Generator) -> Tensor:
     """Draw the fold [N] in which each label is held out; -1: never, as the only one of a class."""
     fold = torch.full_like(labels, -1)
-    for label in range(int(labels.max()) + 1):
-        members = (labels == label).nonzero().flatten()
+    for members in shuffled_classes(labels, generator):
         if len(members) > 1:
-            order = torch.randperm(len(members), generator=generator).to(members.device)
-            fold[members[order]] = torch.arange(len(members), device=members.device) % FOLDS
+            fold[members] = torch.arange(len(members), device=members.device) % FOLDS
     return fold

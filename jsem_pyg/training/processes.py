@@ -1,4 +1,4 @@
-"""Trains by triplets in several processes that share a graph.
+"""Trains by triplets in several processes that share a graph, a `DistributedGraph`.
 
 All processes draw the same triplets from the same seed, and keep those whose anchor is one of their
 rows. Losses are shares of one mean, and gradients are added up before the step: every process makes
@@ -7,29 +7,40 @@ the same steps, bit for bit.
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._fingerprint import describe
-from ..partition import DistributedGraph
-from .triplets import GraphTriplets, Loss, Triplets
+from .training_graph import TrainingGraph
+from .triplets import GraphTriplets, Triplets, TripletSampler, TripletTask
 
 
-class SharedLoss:
+@dataclass(frozen=True)
+class SharedTask(TripletTask):
     """Computes the share of this process in a loss that is a mean over triplets."""
 
-    def __init__(self, loss: Loss, graph: DistributedGraph, batch_size: int) -> None:
-        self.loss, self.graph, self.batch_size = loss, graph, batch_size
+    graph: Any
 
-    def __call__(self, z: Tensor, triplets: Triplets) -> Tensor:
+    def loss(self, z: Tensor, triplets: Triplets) -> Tensor:
         """Return the share of features z [n, C] of this process's rows."""
         routes, rows = self.graph.reach(torch.stack(triplets))
         found = routes.spread(z)
         if rows.size(1) == 0:
             return 0 * found.sum()
-        return self.loss(found, Triplets(*rows)) * (rows.size(1) / self.batch_size)
+        return super().loss(found, Triplets(*rows)) * (rows.size(1) / self.size)
+
+
+def read_shared_sampler(sampler: str | TripletSampler, graph: TrainingGraph) -> TripletSampler:
+    """Return the sampler "graph" for the rows of this process; there is no other."""
+    if sampler != "graph":
+        raise NotImplementedError(
+            "Expected 'sampler' to be 'graph' where several processes share the graph (got "
+            f"{sampler!r}), since each has its own nodes only."
+        )
+    return DistributedTriplets(graph.edge_index, graph.edge_weight)
 
 
 class DistributedTriplets(GraphTriplets):
@@ -38,7 +49,7 @@ class DistributedTriplets(GraphTriplets):
     Nodes are numbered in the order of the partition.
     """
 
-    def __init__(self, graph: DistributedGraph, edge_weight: Tensor | None) -> None:
+    def __init__(self, graph: Any, edge_weight: Tensor | None) -> None:
         record, ranks = graph.record, graph.ranks
         first = int(record.begin[ranks.rank])
         self._prepare(
@@ -55,7 +66,7 @@ class DistributedTriplets(GraphTriplets):
             )
 
 
-def settings_of_all(graph: DistributedGraph, settings: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of_all(graph: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the data of this process by sums over the hashes of all processes' data."""
     own = {name: value for name, value in settings.items() if name.startswith("data.")}
     own["data.edge_index"] = [graph.nodes, graph.record.row, graph.record.col]

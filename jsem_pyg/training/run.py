@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .._fingerprint import check_same_settings
+from .._files import as_path, check_writable
+from .._fingerprint import check_same_settings, describe
 from .._tensor_file import load_tree, save_tree
-from ..partition import sum_gradients
 from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
+from .processes import settings_of_all
 from .training_graph import TrainingGraph
 
 _log = logging.getLogger(__name__)
 
 _KIND = "checkpoint"
+_FREE = ("checkpoint", "checkpoint_every", "resume", "callbacks")  # may be others after a resume
 _REMEDY = "start afresh with resume=False"
 
 
@@ -29,10 +31,8 @@ class Run:
 
     model: nn.Module
     graph: TrainingGraph
-    batches: Any  # draw(purpose, epoch) says what the loss of an epoch compares, or of validation
-    loss: Callable[[Tensor, Any], Tensor]  # the share of this process, if several share the graph
+    task: Any  # draw(purpose, epoch) names what loss(z, drawn) compares; see TripletTask, Signals
     optimizer: torch.optim.Optimizer
-    ranks: Any = None  # the processes that share the graph; None: this one is alone
     file: Path | None = None  # None: nothing is written
     settings: dict[str, str] = field(default_factory=dict)  # what the result depends on
     history: list[EpochRow] = field(default_factory=list)
@@ -41,25 +41,26 @@ class Run:
     @property
     def is_first(self) -> bool:
         """True for one of the processes: it writes the file and shows the bar."""
-        return self.ranks is None or self.ranks.rank == 0
+        return self.graph.ranks is None or self.graph.ranks.rank == 0
 
     @torch.no_grad()
     def copy_weights(self) -> None:
         """Take the weights of the first process; lazy ones are drawn later, from the same seed."""
-        if self.ranks is None:
+        if self.graph.ranks is None:
             return
         for value in (*self.model.parameters(), *self.model.buffers()):
             if not is_lazy(value):
-                value.copy_(self.ranks.from_first(value))
+                value.copy_(self.graph.ranks.from_first(value))
 
     def sum_gradients(self) -> None:
         """Add up the gradients of all processes."""
-        if self.ranks is not None:
-            sum_gradients(self.model.parameters(), group=self.ranks.group)
+        if self.graph.ranks is not None:
+            self.graph.ranks.sum_gradients(self.model.parameters())
 
     def total(self, value: Tensor) -> Tensor:
         """Return the sum of the values of all processes."""
-        total: Tensor = value.detach() if self.ranks is None else self.ranks.total(value)
+        ranks = self.graph.ranks
+        total: Tensor = value.detach() if ranks is None else ranks.total(value)
         return total
 
     def compare_with_best(self, val_loss: float) -> None:
@@ -75,9 +76,9 @@ class Run:
         """Call all callbacks after an epoch, and return True if one stops any process."""
         row = self.history[-1]
         answers = [callback(EpochEnd(self.model, row, self.history)) for callback in callbacks]
-        if self.ranks is None:
+        if self.graph.ranks is None:
             return any(answers)
-        return bool(self.ranks.largest(torch.tensor([float(any(answers))])))
+        return bool(self.graph.ranks.largest(torch.tensor([float(any(answers))])))
 
     def finish(self, epochs: int) -> FitResult:
         """Write the file, take the best weights if they were kept, and return the result."""
@@ -88,6 +89,31 @@ class Run:
         result = FitResult(self.model.eval(), self.history, len(self.history) < epochs)
         _log.info("%s", result)
         return result
+
+    def keep_in(
+        self, file: Any, graph: TrainingGraph, sampler: object, options: Mapping[str, Any]
+    ) -> None:
+        """Save to a file from now on, with texts of what a resumed run has to share."""
+        self.file = as_path("checkpoint", file)
+        check_writable("checkpoint", self.file)
+        settings = {"model": self.model} | {k: v for k, v in options.items() if k not in _FREE}
+        loss = getattr(self.task, "criterion", self.task)  # of signals, the signals themselves
+        for name, value in {"sampler": sampler, "loss": loss}.items():
+            settings[name] = value
+            # What no checkpoint restores: weights that are not trained, indices, counters.
+            if isinstance(value, nn.Module):
+                settings[f"{name}.state"] = value.state_dict()
+            elif hasattr(value, "__dict__"):
+                settings[f"{name}.state"] = vars(value)
+        used = {"x": graph.x, "edge_index": graph.edge_index, **graph.edge_inputs}
+        if isinstance(sampler, str) and sampler == "labels":
+            labels = {"y": graph.y, "train_mask": graph.train_mask}
+            used |= {name: value for name, value in labels.items() if value is not None}
+        settings |= {f"data.{name}": value for name, value in used.items()}
+        if self.graph.ranks is not None:
+            settings = settings_of_all(graph.edge_index, settings)
+        for name, value in settings.items():
+            self.settings |= describe(name, value)
 
     def save(self) -> None:
         """Write the file, whole or not at all, if the run has one; the first process writes."""

@@ -1,7 +1,7 @@
 """The graph of a training, read and checked once for everything that follows."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +16,9 @@ from .._checks import (
     check_edge_weight,
     check_finite,
     check_labels,
-    check_mask,
     check_matrix,
     check_num_nodes,
+    check_positive_int,
     check_tensor,
 )
 from .._precision import unit_rows
@@ -26,6 +26,8 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.reader import check_data
 from ..graph.structure import GraphRows
+from ..nn import AnisotropicDiffusion
+from .seeds import Purpose, derive_generator
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,18 @@ class TrainingGraph:
             "edge_type": self.edge_type,
         }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def ranks(self) -> Any:
+        """The processes that share the graph, of a `DistributedGraph`; None: it is whole."""
+        return getattr(self.edge_index, "ranks", None)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights [E] in float64, ones if the data have none."""
+        if self.edge_weight is None:
+            return self.x.new_ones(self.edge_index.size(1), dtype=torch.float64)
+        return self.edge_weight.double()
 
     @cached_property
     def structure(self) -> GraphStructure:
@@ -83,27 +97,12 @@ class TrainingGraph:
         output: Tensor = model(self.x, self.edge_index, **self.edge_inputs)
         return output
 
-    def labels_on_mask(self) -> Tensor:
-        """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
-        if self.y is None:
-            raise ValueError("Expected 'data' to have labels 'y' for sampler='labels' (got none).")
-        check_labels("data.y", self.y, self.x.size(0))
-        known: Tensor = self.y.long()
-        if self.train_mask is None:
-            return known
-        check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
-        return torch.where(self.train_mask.to(known.device), known, -1)
 
-
-def prepare_graph(
-    data: Data | TrainingGraph, device: torch.device | str | None = None
-) -> TrainingGraph:
+def prepare_graph(data: Data, device: torch.device | str | None = None) -> TrainingGraph:
     """Check a graph and bring it to the device, which is that of `data.x` if omitted.
 
     The data are not changed, and no gradient flows back to them.
     """
-    if isinstance(data, TrainingGraph):
-        return data
     check_data(data, "x", "edge_index")
     x, graph = data.x, data.edge_index
     check_matrix("data.x", x)
@@ -117,27 +116,53 @@ def prepare_graph(
     else:
         check_edge_index(graph, x.size(0))
         graph, num_edges = graph.to(place), graph.size(1)
-    edges = {name: data.get(name) for name in ("edge_weight", "edge_attr", "edge_type")}
-    edges = {name: value for name, value in edges.items() if value is not None}
-    if "edge_weight" in edges:
-        check_edge_weight(edges["edge_weight"], num_edges)
-    if "edge_attr" in edges:
-        check_tensor("data.edge_attr", edges["edge_attr"])
-        shape = list(edges["edge_attr"].shape)
-        if shape[:1] != [num_edges]:
-            raise ValueError(
-                f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
-                f"'edge_index' (got shape {shape})."
-            )
-        check_finite("data.edge_attr", edges["edge_attr"])
-    if "edge_type" in edges:
-        check_edge_type(edges["edge_type"], num_edges)
-    edges = {name: value.detach().to(place) for name, value in edges.items()}
+    checks: dict[str, Callable[[Any, int], None]] = {
+        "edge_weight": check_edge_weight,
+        "edge_attr": _check_edge_attr,
+        "edge_type": check_edge_type,
+    }
+    edges = {}
+    for name, check in checks.items():
+        if data.get(name) is not None:
+            check(data[name], num_edges)
+            edges[name] = data[name].detach().to(place)
     nodes = {name: data.get(name) for name in ("y", "train_mask", "val_mask")}
     return TrainingGraph(x.detach().to(place), graph, **edges, **nodes)
 
 
-def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
+def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:
+    check_tensor("data.edge_attr", edge_attr)
+    if edge_attr.shape[:1] != (num_edges,):
+        raise ValueError(
+            f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
+            f"'edge_index' (got shape {list(edge_attr.shape)})."
+        )
+    check_finite("data.edge_attr", edge_attr)
+
+
+def sketch(graph: TrainingGraph, model: nn.Module, sketch_dim: int, seed: int) -> TrainingGraph:
+    """Project the channels at random to fewer, which keeps distances in the mean."""
+    check_positive_int("sketch_dim", sketch_dim)
+    num_channels = graph.x.size(1)
+    if sketch_dim >= num_channels:
+        raise ValueError(
+            f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
+            f"{sketch_dim})."
+        )
+    if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
+        raise ValueError(
+            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike, for "
+            f"'sketch_dim' (got {model}): only a diffusion commutes with a projection of channels."
+        )
+    generator = derive_generator(seed, Purpose.SKETCH)
+    size = num_channels, sketch_dim
+    projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
+    return replace(graph, x=graph.x @ projection.to(graph.x))
+
+
+def check_known_classes(
+    labels: Tensor, num_nodes: int, num_classes: int | None = None, least: int = 1
+) -> int:
     """Count the classes in labels [N], -1 where unknown; raise unless all classes have a node."""
     check_labels("labels", labels, num_nodes)
     lowest = int(labels.min()) if labels.numel() else -1
@@ -156,6 +181,8 @@ def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None 
             f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
             f"{known.tolist()})."
         )
+    if num_classes < least:
+        raise ValueError("Expected 'labels' to name at least two classes (got 1).")
     return num_classes
 
 

@@ -5,12 +5,20 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._checks import check_edge_index, check_edge_weight, check_positive_int
+from .._checks import (
+    check_choice,
+    check_edge_index,
+    check_edge_weight,
+    check_labels,
+    check_mask,
+    check_positive_int,
+)
 from .._precision import unit_rows
 from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph
 
 
 class Triplets(NamedTuple):
@@ -30,21 +38,6 @@ class TripletSampler(Protocol):
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
         """Draw `num_triplets` triplets."""
-
-
-@dataclass(frozen=True)
-class TripletBatches:
-    """Draws the triplets of an epoch."""
-
-    sampler: TripletSampler
-    size: int
-    seed: int
-    device: torch.device
-
-    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
-        """Draw triplets that follow from the seed, the purpose and the epoch."""
-        generator = derive_generator(self.seed, purpose, epoch)
-        return self.sampler.sample(self.size, generator).to(self.device)
 
 
 # A function of features z [N, C] and triplets to a scalar.
@@ -76,6 +69,50 @@ class TripletLoss:
         # differs from run to run; that of a lookup does not.
         anchor, positive, negative = F.embedding(torch.stack(triplets), unit_rows(z))
         return F.triplet_margin_loss(anchor, positive, negative, margin=self.margin)
+
+
+def read_loss(loss: str | Loss, margin: float, device: torch.device) -> Loss:
+    """Return the loss that the argument names, or the function that it is, on a device."""
+    if isinstance(loss, str):
+        return TripletLoss(margin)
+    if not callable(loss):
+        raise TypeError(
+            f"Expected 'loss' to be 'triplet' or a function of (z, triplets) (got {loss!r})."
+        )
+    if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
+        raise ValueError(
+            f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "
+            "'model' are trained."
+        )
+    return loss.to(device) if isinstance(loss, nn.Module) else loss
+
+
+@dataclass(frozen=True)
+class TripletTask:
+    """Draws the triplets of an epoch, and compares features on them."""
+
+    sampler: TripletSampler
+    criterion: Loss
+    size: int
+    seed: int
+    device: torch.device
+
+    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
+        """Draw triplets that follow from the seed, the purpose and the epoch."""
+        generator = derive_generator(self.seed, purpose, epoch)
+        return self.sampler.sample(self.size, generator).to(self.device)
+
+    def loss(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """Call the criterion; one that takes triplets for a tensor is told of `data.y`."""
+        try:
+            return self.criterion(z, triplets)
+        except (AttributeError, TypeError) as error:
+            if "Triplets" not in str(error):
+                raise
+            raise TypeError(
+                f"Expected 'loss' to be a function of (z, triplets) (got one that says: {error}). "
+                "To compare with data.y, take loss='signal', the mean squared error."
+            ) from error
 
 
 class GraphTriplets:
@@ -213,6 +250,33 @@ class LabelTriplets:
         other = _draw_below(self._node.numel() - count, num_triplets, generator)
         other = torch.where(other >= start, other + count, other)
         return Triplets(self._node[at], self._node[same], self._node[other])
+
+
+def read_sampler(sampler: str | TripletSampler, graph: TrainingGraph) -> TripletSampler:
+    """Return the sampler that the argument names, or the object that it is."""
+    if not isinstance(sampler, str):
+        if not callable(getattr(sampler, "sample", None)):
+            raise TypeError(
+                "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                f"sample(num_triplets, generator) (got {sampler!r})."
+            )
+        return sampler
+    check_choice("sampler", sampler, ("graph", "labels"))
+    if sampler == "graph":
+        return GraphTriplets(graph.edge_index, graph.edge_weight, len(graph.x))
+    return LabelTriplets(_labels_on_mask(graph))
+
+
+def _labels_on_mask(graph: TrainingGraph) -> Tensor:
+    """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
+    y, mask = graph.y, graph.train_mask
+    if y is None:
+        raise ValueError("Expected 'data' to have labels 'y' for sampler='labels' (got none).")
+    check_labels("data.y", y, len(graph.x))
+    if mask is None:
+        return y.long()
+    check_mask("data.train_mask", mask, tuple(y.shape), "nodes")
+    return torch.where(mask.to(y.device), y.long(), -1)
 
 
 def _draw_below(bound: int | Tensor, size: int, generator: torch.Generator | None) -> Tensor:

@@ -19,7 +19,6 @@ def test_holds_the_graph_and_leaves_the_data_alone():
     for name in ("x", "edge_weight"):
         assert getattr(graph, name).data_ptr() == data[name].data_ptr()
     assert all(torch.equal(data[key], value) for key, value in before)
-    assert prepare_graph(graph) is graph
     del data.edge_weight
     assert prepare_graph(data).edge_weight is None
 

@@ -5,7 +5,7 @@ import torch
 from torch_geometric.utils import to_undirected
 
 from jsem_pyg.training import GraphTriplets, Triplets
-from jsem_pyg.training.processes import SharedLoss
+from jsem_pyg.training.processes import SharedTask
 from jsem_pyg.training.triplets import LabelTriplets, TripletLoss
 
 
@@ -156,8 +156,8 @@ def test_the_shares_of_all_processes_add_up_to_the_loss():
     z = torch.randn(9, 4, generator=generator(), requires_grad=True)
     draws = torch.randint(9, (3, 10), generator=generator(1))
     whole = TripletLoss()(z, Triplets(*draws))
-    share = SharedLoss(TripletLoss(), graph, 10)
-    shares = sum(share(z, Triplets(*part)) for part in draws.split([7, 3, 0], dim=1))
+    share = SharedTask(None, TripletLoss(), 10, 0, None, graph)
+    shares = sum(share.loss(z, Triplets(*part)) for part in draws.split([7, 3, 0], dim=1))
     assert whole > 0
     torch.testing.assert_close(shares, whole)
     [expected], [got] = torch.autograd.grad(whole, [z]), torch.autograd.grad(shares, [z])

@@ -3,14 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..._checks import check_tensor
 from .ranks import Ranks
 
 
-@torch.no_grad()
 def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -> None:
     """Add up the gradients that the processes have of the same parameters, in place.
 
@@ -31,14 +29,14 @@ def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -
         RuntimeError: If another process ended or hangs.
 
     Example:
+        >>> import torch
         >>> t = torch.tensor(1.0, requires_grad=True)
         >>> (2 * t).backward()
         >>> sum_gradients([t])
         >>> t.grad
         tensor(2.)
     """
-    ranks = Ranks(group)
-    for each in [parameters] if isinstance(parameters, Tensor) else parameters:
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for each in parameters:
         check_tensor("parameters", each)
-        if each.requires_grad:
-            each.grad = ranks.total(torch.zeros_like(each) if each.grad is None else each.grad)
+    Ranks(group).sum_gradients(parameters)

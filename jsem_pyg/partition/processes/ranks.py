@@ -1,7 +1,7 @@
 """The process group that shares a graph, by `torch.distributed`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -53,6 +53,13 @@ class Ranks:
         """Return the values of rank 0; all processes pass a tensor of the same shape and type."""
         first = 0 if self.size == 1 else dist.get_process_group_ranks(self.group)[0]
         return self._copy(values, lambda out: dist.broadcast(out, first, self.group))
+
+    @torch.no_grad()
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Add up the gradients of all processes in place; one that is missing counts as zero."""
+        for each in parameters:
+            if each.requires_grad:
+                each.grad = self.total(torch.zeros_like(each) if each.grad is None else each.grad)
 
     def exchange(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
         """Send rows [sum(send), ...] to the ranks in turn, and return theirs [sum(receive), ...].

@@ -1,7 +1,6 @@
 """Training on signals: the output of a model is compared with data.y, also on nodes held out."""
 
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 from .._checks import check_finite, check_mask, check_positive, check_rows
 from ..graph.structure import GraphRows
 from ..nn.diffusion_time import DiffusionTime
-from .history import FitResult
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
@@ -31,7 +29,7 @@ class Signals:
         """Return the entries to train on, the same in all epochs, or those to validate on."""
         return self.held_out if purpose is Purpose.VALIDATION else self.train
 
-    def __call__(self, z: Tensor, entries: Tensor) -> Tensor:
+    def loss(self, z: Tensor, entries: Tensor) -> Tensor:
         """Return the mean squared error of z [N, S] on some entries."""
         z = z[:, None] if z.dim() == 1 else z
         if z.shape != self.y.shape:
@@ -87,26 +85,19 @@ def _entries(name: str, mask: Any, y: Tensor) -> Tensor:
     return mask.to(y.device).reshape(len(y), -1).expand_as(y)
 
 
-def fit_from_times(
-    model: nn.Module, times: Sequence[float], train: Callable[[], FitResult]
-) -> FitResult:
-    """Train once from each starting time; keep the training with the lowest validation loss."""
+def check_starts(model: nn.Module, times: Sequence[float]) -> None:
+    """Raise unless these are times for a model with diffusion times to start from."""
     for t in times:
         check_positive("times", t)
-    clocks = [module for module in model.modules() if isinstance(module, DiffusionTime)]
-    if not clocks or not times:
+    if not times or not any(isinstance(module, DiffusionTime) for module in model.modules()):
         raise ValueError(
             f"Expected 'times' for a model with diffusion times (got {times!r} for {model})."
         )
-    start, found = deepcopy(model.state_dict()), []
-    for t in times:
-        model.load_state_dict(start)
-        for clock in clocks:
-            clock.set(clock().detach() * (t / clock().mean().item()))
-        result = train()
-        found.append(
-            (result.history[result.best_epoch - 1].val_loss, result, deepcopy(model.state_dict()))
-        )
-    _, best, weights = min(found, key=lambda each: each[0])
+
+
+def start_from(model: nn.Module, weights: dict[str, Any], t: float) -> None:
+    """Give a model its weights, with t for the mean of each module of diffusion times."""
     model.load_state_dict(weights)
-    return best
+    for clock in model.modules():
+        if isinstance(clock, DiffusionTime):
+            clock.set(clock().detach() * (t / clock().mean().item()))
