@@ -20,22 +20,16 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch_geometric.data import Data, HeteroData
 
-from .._checks import (
-    check_edge_type,
-    check_edge_vector,
-    check_nonnegative_int,
-    check_positive,
-    check_positive_int,
-)
+from .._checks import check_edge_type, check_nonnegative_int, check_positive, check_positive_int
 from .._precision import without_autocast
 from ..curvature.standardize import robust_standardize
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.reader import check_data, read_data
 from ..graph.relations import LEFT_OUT, merge_reverse, read_hetero_data, say_of_self_loops
-from ..nn.conductance import as_columns, make_conductance
+from ..nn.conductance import as_columns, conduct, make_conductance
 from ..nn.relation_conductance import RelationConductance, Relations
-from .label_spread import Chosen, Way, choose_way, fill_sizes, read_sizes, walks_along
+from .label_spread import Way, choose_way, fill_sizes, read_sizes, shuffled_classes, walks_along
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import check_known_classes, keep_known
 
@@ -99,19 +93,14 @@ def propagate_labels(
     times, of a mean of 2, 32 or 332, by its amount or as the cosine with the mean of a class. What
     was learned is kept if it predicts labels that are held out in turn better, where edges have
     features by two standard errors; otherwise the best rival is the result, and all edges conduct
-    fully. A warning says if even the best is not better than chance. The standard error of
-    a relation's conductance says how far the folds agree: starting from the learned values, the
-    conductances are fitted to each fold alone, at the learned time; the error is the standard
-    deviation of these fits by the square root of their number. Folds share labels, so it does not
-    contain how much other labels would change the result.
+    fully. A warning says if even the best is not better than chance. The error of a
+    relation's conductance is a standard error over the folds: starting from the learned values, the
+    conductances are fitted to each fold alone, at the learned time.
 
     Features of nodes are not used: if there are any, compare with :func:`classify_by_heat` and with
     a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use the same edges, if their
     weights are multiplied by `conductance`, as in
     ``data.edge_weight * propagate_labels(data, labels).conductance``.
-
-    This is not a trainer of :func:`~jsem_pyg.training.fit`, which trains a model that you pass and
-    can then call on other graphs: here nothing is left to call, and the labels are an argument.
 
     Args:
         data: A graph with `edge_index` [2, E], both directions, and optionally `edge_weight` [E],
@@ -176,55 +165,48 @@ def propagate_labels(
         columns = [robust_standardize(column) for column in graph.edge_attr.T]
         graph = graph._replace(edge_attr=torch.stack(columns, dim=1))
     with torch.enable_grad(), seeded_rng(graph.structure.device, seed, Purpose.MODEL):
-        model = _Propagation(graph, _conductance_of(graph, conductance), labels)
+        form = _read_conductance(graph, conductance)
         is_source = torch.stack([_draw_half(labels, draws) for _ in range(folds)])
-        runs = [model.train_from(start, is_source, lr, steps) for start in starts]
-        learned = min(runs, key=lambda run: run[0])[1]
-        plain = [model.initial | {"start": torch.tensor(start)} for start in starts]
-        best, state, t = _choose(model, learned, plain, labels, seed)
-        model.load_state_dict(state)
+        plain = [_Heat(graph, labels, form, start) for start in starts]
+        trained = [_Heat(graph, labels, form, start) for start in starts]
+        losses = [heat.learn(is_source, lr, steps) for heat in trained]
+        learned = trained[losses.index(min(losses))]
+        probabilities, t, is_learned = _choose(learned, plain, labels, seed)
+        heat = learned if is_learned else plain[0]
         relations = None
-        if model.relation is not None:
-            known = model.has_edges
+        if heat.relation is not None:
+            known = heat.has_edges
             names = itertools.compress(graph.names, known.tolist())
-            error = model.error_of_relations(is_source)[known]
-            relations = Relations(names, model.of_relations().detach()[known], error)
+            error = heat.error_of_relations(is_source)[known]
+            relations = Relations(names, heat.of_relations().detach()[known], error)
     with torch.no_grad():
-        p = best.probabilities(labels)
-        model.load_state_dict(state)
+        p = probabilities(labels)
         if sizes is not None:
-            p = fill_sizes(graph.structure, model.conducting(), p, labels, sizes.to(p), rows)
-        probabilities = keep_known(p.to(graph.weight), labels)
-        of_types = {name: probabilities[place] for name, place in graph.rows.items()}
-        found = model.conductance() if state is learned else torch.ones_like(graph.weight)
+            p = fill_sizes(graph.structure, heat.conducting(), p, labels, sizes.to(p), rows)
+        p = keep_known(p.to(graph.weight), labels)
+        found = heat.conductance() if is_learned else torch.ones_like(graph.weight)
         if graph.given_type is not None:
-            found = model.of_relations()[graph.given_type]
+            found = heat.of_relations()[graph.given_type]
         if graph.is_edge is not None:
             found = found.new_ones(graph.is_edge.shape).masked_scatter(graph.is_edge, found)
-        if model.relation is None:
-            model.load_state_dict(learned)  # a module of the user's own is trained in place
-    return PropagatedLabels(probabilities[rows], found, t, relations, of_types)
+    if isinstance(conductance, Module) and learned.form is not None:
+        conductance.eval().load_state_dict(learned.form.state_dict())
+    of_types = {name: p[place] for name, place in graph.rows.items()}
+    return PropagatedLabels(p[rows], found, t, relations, of_types)
 
 
 def _choose(
-    model: "_Propagation",
-    learned: dict[str, Any],
-    plain: Sequence[dict[str, Any]],
-    labels: Tensor,
-    seed: int,
-) -> tuple[Chosen, dict[str, Any], float]:
-    """Return the best way to spread labels, the state of the model with it, and its time."""
-    structure, weight = model.graph[:2]
-    rivals = walks_along(structure, weight)
-    for state in plain:
-        rivals[model.as_way(state)] = float(state["start"])
-    model.load_state_dict(learned)
-    trained = {model.as_way(learned): float(model.time().detach())}
-    if model.form is not None or model.relation is not None:
-        trained |= walks_along(structure, model.conducting().detach())
+    learned: "_Heat", plain: Sequence["_Heat"], labels: Tensor, seed: int
+) -> tuple[Way, float, bool]:
+    """Choose by held-out labels: probabilities by labels, their time, and if edges are learned."""
+    structure, weight = learned.graph[:2]
+    rivals = walks_along(structure, weight) | {heat.logits: heat.start for heat in plain}
+    trained: dict[Way, float] = {learned.logits: float(learned.time().detach())}
+    if learned.form is not None or learned.relation is not None:
+        trained |= walks_along(structure, learned.conducting().detach())
     best, rival = (choose_way(list(ways), labels, seed) for ways in (trained, rivals))
-    is_kept = best.beats(rival.losses, 0 if model.form is None else _ERRORS)
-    best, state, ways = (best, learned, trained) if is_kept else (rival, plain[0], rivals)
+    is_kept = best.beats(rival.losses, 0 if learned.form is None else _ERRORS)
+    best, ways = (best, trained) if is_kept else (rival, rivals)
     num_classes = int(labels.max()) + 1
     chance = choose_way([lambda known: weight.new_zeros(len(known), num_classes)], labels, seed)
     if not best.beats(chance.losses):
@@ -233,7 +215,7 @@ def _choose(
             "the classes of other nodes have no evidence.",
             stacklevel=2,
         )
-    return best, state, ways[best.way]
+    return best.probabilities, ways[best.way], is_kept
 
 
 class _Graph(NamedTuple):
@@ -249,34 +231,29 @@ class _Graph(NamedTuple):
     is_edge: Tensor | None = None  # of the edges of a Data: all but self-loops; None: all are
 
 
-class _Propagation(Module):
-    """Heat of the sources, along edges of learned conductance."""
+class _Heat(Module):
+    """Heat of labelled nodes from a starting time on, along edges of learned conductance."""
 
-    def __init__(self, graph: _Graph, form: Module | None, labels: Tensor) -> None:
+    def __init__(self, graph: _Graph, labels: Tensor, form: Module | None, t: float) -> None:
         super().__init__()
-        self.graph, self.labels = graph, labels
-        self.form = None if form is None else form.to(graph.weight)
+        self.graph, self.labels, self.start = graph, labels, t
+        self.form = copy.deepcopy(form)
         self.relation: RelationConductance | None = None
         if graph.edge_type is not None:
             count = len(graph.names)
             self.relation = RelationConductance(count).to(graph.weight)
             self.has_edges = graph.edge_type.bincount(minlength=count) > 0
-        self.register_buffer("start", torch.ones((), dtype=torch.float64))  # a time
-        self.start: Tensor
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
         self.balance = Parameter(graph.weight.new_zeros(()))
         structure = graph.structure
         num_edges = structure.row_sums(graph.weight.new_ones(structure.num_slots))
         share = F.one_hot(labels.clamp(min=0)) / num_edges.clamp(min=1)[:, None]
-        self.share = share * (labels >= 0)[:, None]
-        self.initial = copy.deepcopy(self.state_dict())
+        self.share = share * (labels >= 0)[:, None]  # of each node in the heat of its class
+        self.eval()
 
-    def train_from(
-        self, t: float, is_source: Tensor, lr: float, steps: int
-    ) -> tuple[float, dict[str, Any]]:
-        """Train anew from a time; return the loss of held-out labels, and the state."""
-        self.load_state_dict(self.initial | {"start": torch.tensor(t)})
+    def learn(self, is_source: Tensor, lr: float, steps: int) -> float:
+        """Learn by Adam, and return the loss of held-out labels."""
         of_form = [] if self.form is None else list(self.form.parameters())
         others = [each for name, each in self.named_parameters() if not name.startswith("form.")]
         groups: list[dict[str, Any]] = [{"params": others}, {"params": of_form, "lr": lr}]
@@ -290,8 +267,7 @@ class _Propagation(Module):
                 self.balance.clamp_(0, 1)
         self.eval()
         with torch.no_grad():
-            loss = float(self.held_out_loss(is_source))
-        return loss, copy.deepcopy(self.state_dict())
+            return float(self.held_out_loss(is_source))
 
     def held_out_loss(self, is_source: Tensor) -> Tensor:
         """Return the cross-entropy of the labels that are no sources [F, N] in their fold."""
@@ -330,10 +306,8 @@ class _Propagation(Module):
     def given_conductance(self) -> Tensor:
         """Return what each edge conducts [E], before both directions are joined."""
         structure, weight, edge_attr, edge_type = self.graph[:4]
-        h = torch.ones_like(weight)
-        if self.form is not None:
-            h = self.form(edge_attr)
-            check_edge_vector("the result of 'conductance'", h, structure.num_edges)
+        h = conduct(structure, self.share, edge_attr, self.form, by_ends=False)
+        h = torch.ones_like(weight) if h is None else h
         return h if edge_type is None else h * self.of_relations()[edge_type]
 
     def conductance(self) -> Tensor:
@@ -343,25 +317,21 @@ class _Propagation(Module):
         number = structure.to_slots(torch.ones_like(self.graph.weight))
         return structure.to_edges(total / number)
 
-    def as_way(self, state: dict[str, Any]) -> Way:
-        """Return a function from known labels [N] to logits [N, C], in a state of the model."""
-
-        @torch.no_grad()
-        def way(known: Tensor) -> Tensor:
-            self.load_state_dict(state)
-            return self.eval()(known[None] >= 0)[0]
-
-        return way
-
-    def time(self) -> Tensor:
-        """Return the diffusion time."""
-        return self.start * _bounded(self.log_t)
-
     def conducting(self) -> Tensor:
         """Return the weights of the edges [E] times what they conduct."""
         structure, weight = self.graph[:2]
         total = structure.symmetric(structure.to_slots(weight * self.given_conductance()))
         return structure.share_among_edges(total, weight)
+
+    def time(self) -> Tensor:
+        """Return the diffusion time."""
+        return self.start * _bounded(self.log_t)
+
+    @torch.no_grad()
+    def logits(self, known: Tensor) -> Tensor:
+        """Return logits [N, C] by known labels [N], -1 where unknown."""
+        logits: Tensor = self(known[None] >= 0)[0]
+        return logits
 
     def forward(self, is_source: Tensor) -> Tensor:
         """Return logits of the classes [F, N, C], from the heat of sources [F, N]."""
@@ -380,6 +350,7 @@ def _bounded(logarithm: Tensor) -> Tensor:
 
 
 def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:
+    """Read a graph, without self-loops; a `HeteroData` as one graph of all its nodes."""
     if isinstance(data, HeteroData):
         return _read_hetero_graph(data, target)
     if target is not None:
@@ -401,12 +372,9 @@ def _read_graph(data: Data | HeteroData, target: str | None) -> _Graph:
         edge_attr = as_columns(edge_attr, None).detach().to(weight)
     if edge_type is not None:
         check_edge_type(edge_type, structure.num_edges)
-        edge_type = edge_type.to(weight.device, torch.int64)
         num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 0
-    if num_relations == 0:
-        edge_type = None
-    names = range(num_relations)
-    return _Graph(structure, weight, edge_attr, edge_type, names, is_edge=is_edge)
+        edge_type = edge_type.to(weight.device, torch.int64) if num_relations else None
+    return _Graph(structure, weight, edge_attr, edge_type, range(num_relations), is_edge=is_edge)
 
 
 def _read_hetero_graph(data: HeteroData, target: str | None) -> _Graph:
@@ -438,8 +406,7 @@ def _read_hetero_graph(data: HeteroData, target: str | None) -> _Graph:
 def _read_labels(labels: Tensor, graph: _Graph, rows: slice) -> Tensor:
     """Check labels of the labelled type; return labels [N] of all nodes, -1 where unknown."""
     everywhere = torch.full((graph.structure.num_nodes,), -1, device=graph.structure.device)
-    if check_known_classes(labels, len(everywhere[rows])) < 2:
-        raise ValueError("Expected 'labels' to name at least two classes (got 1).")
+    check_known_classes(labels, len(everywhere[rows]), least=2)
     everywhere[rows] = labels.to(everywhere)
     if int(torch.bincount(everywhere[everywhere >= 0]).max()) < 2:
         raise ValueError(
@@ -449,22 +416,20 @@ def _read_labels(labels: Tensor, graph: _Graph, rows: slice) -> Tensor:
     return everywhere
 
 
-def _conductance_of(graph: _Graph, conductance: str | Module) -> Module | None:
-    """Return the module that the argument names or is; None without edge features."""
+def _read_conductance(graph: _Graph, conductance: str | Module) -> Module | None:
+    """Return the module that the argument names, or a copy of it; None without edge features."""
     edge_dim = 0 if graph.edge_attr is None else graph.edge_attr.size(1)
     made = make_conductance(conductance, edge_dim, rate=1.0)
     if made is not None and graph.edge_attr is None:
         raise ValueError(
             "Expected 'data' to have 'edge_attr' [E, F] for a module as 'conductance' (got none)."
         )
-    return made
+    return None if made is None else copy.deepcopy(made).to(graph.weight)
 
 
 def _draw_half(labels: Tensor, generator: torch.Generator) -> Tensor:
     """Draw half of the labelled nodes of each class, rounded down, or the only one: [N] bool."""
     chosen = torch.zeros_like(labels, dtype=torch.bool)
-    for label in range(int(labels.max()) + 1):
-        members = (labels == label).nonzero().flatten()
-        order = torch.randperm(len(members), generator=generator).to(members.device)
-        chosen[members[order[: max(1, len(members) // 2)]]] = True
+    for members in shuffled_classes(labels, generator):
+        chosen[members[: max(1, len(members) // 2)]] = True
     return chosen

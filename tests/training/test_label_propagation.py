@@ -73,11 +73,11 @@ def test_self_loops_change_nothing_and_are_said_once(has_types, caplog):
 def trained(data, labels, conductance="sigmoid", t=5.0, steps=5):
     """The model of `propagate_labels` after some steps, whether or not a rival is better."""
     graph = label_propagation._read_graph(data, None)
-    form = label_propagation._conductance_of(graph, conductance)
-    model = label_propagation._Propagation(graph, form, labels)
+    form = label_propagation._read_conductance(graph, conductance)
+    model = label_propagation._Heat(graph, labels, form, t)
     halves = torch.stack([label_propagation._draw_half(labels, torch.Generator())] * 2)
     with torch.random.fork_rng():
-        model.load_state_dict(model.train_from(t, halves, 0.1, steps)[1])
+        model.learn(halves, 0.1, steps)
     return model
 
 
