@@ -10,8 +10,8 @@ from .choose_num_classes import choose_num_classes
 from .fit import fit
 from .heat_classifier import classify_by_heat, select_time
 from .history import FitResult
-from .interpolation import interpolate
 from .label_propagation import propagate_labels
+from .signals import interpolate
 from .triplets import GraphTriplets, Triplets
 
 __all__ = [

@@ -86,7 +86,8 @@ class Given(Kernel):
 @pytest.mark.parametrize("normalization", [None, "sym"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_numbers_are_those_of_scikit_learn(kernel, normalization, monkeypatch):
-    monkeypatch.setattr("jsem_pyg.training.interpolation._POINTS", 1)  # the most likely alone
+    # The most likely kernel alone.
+    monkeypatch.setattr("jsem_pyg.training.signals.interpolation.POINTS", 1)
     data = grid(6)
     _, y = draw(data, KERNELS[kernel](4.0), 1, 0.2)
     observed = torch.randperm(36, generator=torch.Generator().manual_seed(0))[:20]
@@ -235,8 +236,13 @@ def test_deviations_cover_what_is_hidden():
 def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
     """The weights are those of a dense grid, and so are means and variances."""
     data, times, ratios = grid(5), np.geomspace(0.03, 1e3, 7), torch.linspace(-13, 6, 9).double()
-    for name, value in (("POINTS", 20_000), ("TIMES", times), ("LOG_NOISES", ratios)):
-        monkeypatch.setattr(f"jsem_pyg.training.interpolation._{name}", value)
+    for place, value in (
+        ("interpolation.POINTS", 20_000),
+        ("kernel.TIMES", times),
+        ("likelihood.TIMES", times),
+        ("likelihood.LOG_NOISES", ratios),
+    ):
+        monkeypatch.setattr(f"jsem_pyg.training.signals.{place}", value)
     _, y = draw(data, KERNELS["matern"](4.0), 1, 0.3)
     observed, own = torch.arange(0, 25, 2), np.arange(0, 25, 2)
     found = interpolate(data, y[observed, 0], observed)
@@ -291,8 +297,8 @@ def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
     data, observed = grid(7), torch.arange(0, 49, 3)
     _, y = draw(data, KERNELS["heat"](4.0), 3, 0.2)
     exact = interpolate(data, y[observed], observed)
-    monkeypatch.setattr("jsem_pyg.training.interpolation._LARGEST_DENSE", 0)
-    monkeypatch.setattr("jsem_pyg.training.interpolation._SAMPLES", 2000)
+    monkeypatch.setattr("jsem_pyg.training.signals.condition.LARGEST_DENSE", 0)
+    monkeypatch.setattr("jsem_pyg.training.signals.condition.SAMPLES", 2000)
     sampled = interpolate(data, y[observed], observed, seed=1)
     assert_close(sampled.mean, exact.mean)
     assert_close(sampled.deviation, exact.deviation, rtol=0.08, atol=0)
