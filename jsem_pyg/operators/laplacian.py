@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array, dia_array
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from .._checks import (
     check_choice,
@@ -30,8 +31,10 @@ from .._checks import (
 from ..graph.structure import GraphRows, GraphStructure
 from ..kernels.chebyshev import Operator
 from ..kernels.ordering import scipy_indices
+from ..kernels.torch_func import is_transformed
 
 NORMALIZATIONS = ("sym", "rw", None)
+MANY_SLOTS = 1 << 20  # from here on, memory counts more than a few calls of functions
 _STEEPEST = 1e6  # roots of degrees that are further apart magnify the rounding of float32
 
 
@@ -141,6 +144,28 @@ def laplacian_entries(
     check_choice("normalization", normalization, NORMALIZATIONS)
     if node_mass is not None:
         _check_mass(node_mass, structure, normalization)
+    make = functools.partial(_entries, structure, normalization, self_loop)
+    given = edge_weight, conductance, node_mass
+    is_learning = any(each is not None and each.requires_grad for each in given)
+    is_large = isinstance(structure, GraphStructure) and structure.num_slots >= MANY_SLOTS
+    if is_large and is_learning and torch.is_grad_enabled() and not is_transformed():
+        # Autograd would keep four and more numbers in float64 for each slot until the end of the
+        # backward pass. They are made anew there instead, in the time of a product with S or two.
+        entries: Entries = checkpoint(
+            make, *given, use_reentrant=False, preserve_rng_state=False, determinism_check="none"
+        )
+        return entries
+    return make(*given)
+
+
+def _entries(
+    structure: GraphRows,
+    normalization: str | None,
+    self_loop: float | Tensor,
+    edge_weight: Tensor | None,
+    conductance: Tensor | None,
+    node_mass: Tensor | None,
+) -> Entries:
     weight = _slot_weights(structure, edge_weight, conductance)
     if normalization is None:
         return _combinatorial(structure, weight, node_mass)

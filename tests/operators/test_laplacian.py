@@ -3,8 +3,9 @@ import torch
 from dense import dense_laplacian
 from laws import random_graph
 
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.operators import laplacian_operator
+from jsem_pyg.operators import laplacian, laplacian_operator
 
 NORMALIZATIONS = ["sym", "rw", None]
 
@@ -41,6 +42,21 @@ def test_describes_the_laplacian_and_has_its_spectrum_in_the_interval(normalizat
     eigenvalues = torch.linalg.eigvalsh(s)
     assert eigenvalues.min() >= -1 - 1e-12
     assert eigenvalues.max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_entries_of_a_large_graph_that_are_made_again_have_the_same_derivatives(
+    normalization, monkeypatch
+):
+    (edge_index, weight), found = random_graph(15, 0.3), []
+    x = torch.randn(15, 2, dtype=torch.float64)
+    for many in (edge_index.size(1) + 1, 0):
+        monkeypatch.setattr(laplacian, "MANY_SLOTS", many)
+        leaf = weight.clone().requires_grad_()
+        out = heat_diffusion(x, edge_index, leaf, normalization=normalization, backend="reference")
+        (first,) = torch.autograd.grad(out.sin().sum(), leaf, create_graph=True)
+        found.append((first, *torch.autograd.grad(first.square().sum(), leaf)))
+    assert all(map(torch.equal, *found))
 
 
 def test_an_edge_and_its_reverse_get_the_same_gradient():
