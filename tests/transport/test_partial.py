@@ -152,3 +152,4 @@ def test_a_plan_goes_on_at_another_mass():
     again = align(x, y, mass=0.9, starts=plan)
     assert again.converged
     assert again.cost < plan.cost
+    assert again.history[-1].epsilon == pytest.approx(again.epsilon)

@@ -130,7 +130,7 @@ class Problem:
             signs = torch.randint(2, (pairs.size(1), size), generator=seeded(0))
             code = (2.0 * signs - 1) / math.sqrt(size)
         sides = []
-        for side, nodes in zip((self.source, self.target), pairs, strict=True):
+        for side, nodes in zip(self.sides, pairs, strict=True):
             column = side.z.new_zeros(side.num_points, size)
             column.index_add_(0, nodes, code.to(column))
             sides.append(Side(torch.cat([side.z, column], 1), side.log2_mass))
@@ -139,6 +139,11 @@ class Problem:
             self.coupling.linear, weight * torch.eye(size).to(side.z).double()
         )
         return replace(self.at(*sides), coupling=replace(self.coupling, linear=linear))
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both sides."""
+        return self.source, self.target
 
     @property
     def coordinates(self) -> tuple[Tensor, Tensor]:
@@ -181,8 +186,7 @@ class Problem:
         it is not, and the plan is flat above the standard deviation of their part of the scores.
         """
         sides = [
-            _covariance(x, side.mass)
-            for x, side in zip(self.coordinates, (self.source, self.target), strict=True)
+            _covariance(x, side.mass) for x, side in zip(self.coordinates, self.sides, strict=True)
         ]
         first, second = (float(torch.linalg.eigvalsh(each)[-1]) for each in sides)
         largest = first * second
@@ -286,5 +290,5 @@ def resolved(
         )
     if bits <= single_bits or problem.source.z.dtype == torch.float64:
         return problem
-    sides = (Side(*(each.double() for each in side)) for side in (problem.source, problem.target))
+    sides = (Side(*(each.double() for each in side)) for side in problem.sides)
     return problem.at(*sides)

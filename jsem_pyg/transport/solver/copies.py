@@ -42,7 +42,7 @@ def _has_equal_axes(problem: Problem) -> bool:
     """Return True if both sides have the same variance on each principal axis, as copies have."""
     first, second = (
         pad(side.mass.double() @ x.double().square(), (0, max(problem.coupling.fixed.shape)))
-        for x, side in zip(problem.coordinates, (problem.source, problem.target), strict=True)
+        for x, side in zip(problem.coordinates, problem.sides, strict=True)
     )
     size = max(problem.coupling.fixed.shape)
     return bool((first[:size] - second[:size]).norm() < SCHEDULE.copy * first.norm())

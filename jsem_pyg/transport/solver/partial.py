@@ -69,8 +69,8 @@ class Partial(NamedTuple):
         coupling = self.problem.coupling
         rank, other = coupling.fixed.shape
         weight = coupling.linear[rank:, other:].diagonal() / 2
-        source, target = self.problem.source.z, self.problem.target.z
-        return source[:, rank:].square() @ weight, target[:, other:].square() @ weight
+        source, target = self.problem.sides
+        return source.z[:, rank:].square() @ weight, target.z[:, other:].square() @ weight
 
 
 class Sums(NamedTuple):
@@ -132,8 +132,8 @@ def _pose(question: Question, run: Run) -> Partial:
         question.options.backend,
     )  # fmt: skip
     is_free = share == "source"
-    totals = float(p.sum()), float(q.sum())
-    return Partial(problem, totals, 1.0 if is_free else float(share), is_free)
+    sent = 1.0 if is_free else float(share)
+    return Partial(problem, (float(p.sum()), float(q.sum())), sent, is_free)
 
 
 def _as_kernel(side: Prepared, unit: float) -> Prepared:
@@ -162,25 +162,20 @@ def _sums(partial: Partial, moments: Tensor, rows: Tensor, columns: Tensor) -> S
     return Sums(moments, second_moments(x, rows), second_moments(y, columns), costs)
 
 
-def _sums_of_start(partial: Partial, moments: Tensor) -> Sums:
-    """Make sums of the moments of a plan of mass one; all points send alike."""
-    problem, mass = partial.problem, partial.mass
-    return _sums(partial, mass * moments, mass * problem.source.mass, mass * problem.target.mass)
-
-
 def _sums_of_plan(partial: Partial, plan: Plan) -> Sums:
     """Make the sums of a plan between the same points."""
     check_shape_of_start(plan, partial.problem.shape)
-    rows, columns = plan.marginals()
+    (rows, columns), (source, target) = plan.marginals(), partial.problem.sides
     share = partial.mass / rows.sum()
-    x, y = partial.problem.source.z, partial.problem.target.z
-    moments = x.T @ average(plan.scores, y).double()
+    moments = source.z.T @ average(plan.scores, target.z).double()
     return _sums(partial, share * moments, share * rows, share * columns)
 
 
 def _race(partial: Partial, starts: list[Tensor], temperatures: list[float], run: Run) -> Found:
     """Find the best plan from starts [R, R']: of those that differ, few stay in the race."""
-    plans = [_sums_of_start(partial, moments) for moments in starts]
+    # All points send alike.
+    rows, columns = (partial.mass * side.mass for side in partial.problem.sides)
+    plans = [_sums(partial, partial.mass * moments, rows, columns) for moments in starts]
     hot, short = temperatures[:_HOT], Run(0.0, run.critical, run.tol, max_iter=3)
     for epsilon, count in zip(hot, _KEPT[-len(hot) :], strict=True):
         found = [_cool(partial, each, [epsilon], short) for each in plans]
@@ -197,22 +192,22 @@ def _race(partial: Partial, starts: list[Tensor], temperatures: list[float], run
 
 def _cool(partial: Partial, sums: Sums, temperatures: list[float], run: Run) -> Found:
     """Bring a plan to the last temperature, and work on it there for some updates."""
-    psi: Tensor | None = None
-    price: Tensor | None = None
+    before: Tensor | None = None  # the prices of the columns of the last problem
+    psi = partial.problem.target.z[:0, 0]
     stage = "{} x {}".format(*partial.problem.shape)
     for epsilon in temperatures:
         entropy = None
         is_last = epsilon == temperatures[-1]
         for _ in range(run.max_iter if is_last else _UPDATES):
             problem = _linear(partial, sums, run.critical)
-            before, price = price, LOG2E * problem.target.z[:, -2]
+            price = LOG2E * problem.target.z[:, -2]
+            # What a column costs more, its potential makes up for.
+            psi = price if before is None else psi + price - before
             if partial.is_free:
                 psi = torch.zeros_like(price)
-            else:  # what a column costs more, its potential makes up for
-                psi = price if psi is None or before is None else psi + price - before
             effort = _FIRST if before is None else _LAST if is_last else _EFFORT
             found = _solve(partial, problem, sums, psi, epsilon, effort)
-            psi = found.psi * epsilon
+            psi, before = found.psi * epsilon, price
             if found.error > _LOST:
                 continue  # of the same problem: its plan says nothing yet
             now = _entropy(partial, found)
@@ -301,29 +296,26 @@ def _linear(partial: Partial, sums: Sums, critical: float) -> Problem:
 
     Its z has three columns more: what a point costs, ones for the other side's, and the dummy.
     """
-    problem, mass, total = partial.problem, partial.mass, partial.total
-    coupling, own = problem.coupling, partial.own_costs
-    prices = []
-    for index, (x, second) in enumerate(
-        zip(problem.coordinates, (sums.sent, sums.received), strict=True)
+    problem, mass = partial.problem, partial.mass
+    coupling, own, totals = problem.coupling, partial.own_costs, partial.totals
+    prices, wide = [], []
+    for x, second, signs, cost in zip(
+        problem.coordinates, (sums.sent, sums.received), coupling.signs, own, strict=True
     ):
-        signs = coupling.signs[index]
         squares = ((x @ (signs[:, None] * second * signs)) * x).sum(1)
-        prices.append((2 * coupling.kappa * squares + own[index]) / mass)
-    sides = problem.source, problem.target
+        prices.append((2 * coupling.kappa * squares + cost) / mass)
     # About what is paid: a pair of a point and a dummy costs nothing.
-    level = sum(float(side.mass @ each) for side, each in zip(sides, prices, strict=True)) / 4
-    wide = []
-    for index, side in enumerate(sides):
-        ones, price = torch.ones_like(side.z[:, :1]), (prices[index] - level)[:, None]
-        z = torch.cat([side.z, *((price, ones) if index == 0 else (ones, price))], 1)
-        z = pad(z, (0, 1, 0, 1))
+    paid = [float(side.mass @ each) for side, each in zip(problem.sides, prices, strict=True)]
+    for index, side in enumerate(problem.sides):
+        price = (prices[index] - sum(paid) / 4)[:, None]
+        columns = [price, torch.ones_like(price)]
+        z = pad(torch.cat([side.z, *columns[:: 1 - 2 * index]], 1), (0, 1, 0, 1))
         z[-1, -1] = 1
-        alone = 0.0 if partial.is_free else partial.totals[1 - index] - mass
+        alone = 0.0 if partial.is_free else totals[1 - index] - mass
         alone = alone if alone > _LEAST_ALONE else 0.0
-        both = torch.cat([partial.totals[index] * side.mass, side.mass.new_tensor([alone])])
-        wide.append(Side(z, (both / total).log2()))
+        both = torch.cat([totals[index] * side.mass, side.mass.new_tensor([alone])])
+        wide.append(Side(z, (both / partial.total).log2()))
     minus = -coupling.linear.new_ones(1, 1)
     linear = torch.block_diag(coupling.linear / mass, minus, minus, _FAR * critical * minus)
-    linearised = replace(coupling, kappa=coupling.kappa * total / mass, linear=linear)
-    return replace(problem.at(*wide), coupling=linearised)
+    kappa = coupling.kappa * partial.total / mass
+    return replace(problem.at(*wide), coupling=replace(coupling, kappa=kappa, linear=linear))
