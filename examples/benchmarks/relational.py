@@ -14,10 +14,8 @@ stops by them. Reverse edges are given to all as types of their own, as `ToUndir
     python examples/benchmarks/relational.py layer --hidden 64
 
 Every run of `accuracy` is written down in `relational_runs.csv`, and not repeated when the script
-is started again. The files are of HeCo (Wang et al. 2021): `node_types`, `num_nodes`, `target`,
-`labels`, `edge_A_B` [2, E], `x_data`, `x_indices`, `x_indptr`, `x_shape` of the target's features
-if it has any, and `train_K`, `val_K`, `test_K` for K labels a class. Without a file, a small random
-graph stands in.
+is started again. The files are of HeCo (Wang et al. 2021), as `helpers/relations.py` reads them.
+Without a file, a small random graph stands in.
 """
 
 import argparse
@@ -82,20 +80,17 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def read(path: Path, labels: int) -> HeteroData:
     """Read a file: features, labels and split of the target, and edges in both directions."""
     data, target, y, splits = relations.read(str(path))
-    with np.load(path, allow_pickle=False) as file:
-        if "x_data" in file:
-            parts = file["x_data"], file["x_indices"], file["x_indptr"]
-            x = csr_array(parts, shape=tuple(file["x_shape"]))
-            x = TruncatedSVD(WIDTH, random_state=0).fit_transform(normalize(x, "l1"))
-        else:
-            links = [
-                csr_array((np.ones(len(a)), (a, b)), shape=(data[target].num_nodes, b.max() + 1))
-                for a, b in (each.edge_index.numpy() for each in data.edge_stores)
-            ]
-            x = hstack(links, format="csr")
-            x = normalize(x.multiply(1 / np.sqrt(x.sum(0).clip(1))).tocsr())
-            x = TruncatedSVD(WIDTH, random_state=0).fit_transform(x)
-        data[target].x = torch.from_numpy(x / x.std()).float()
+    if "x" in data[target]:
+        x = normalize(data[target].x.double(), "l1")
+    else:
+        links = [
+            csr_array((np.ones(len(a)), (a, b)), shape=(data[target].num_nodes, b.max() + 1))
+            for a, b in (each.edge_index.numpy() for each in data.edge_stores)
+        ]
+        x = hstack(links, format="csr")
+        x = normalize(x.multiply(1 / np.sqrt(x.sum(0).clip(1))).tocsr())
+    x = TruncatedSVD(WIDTH, random_state=0).fit_transform(x)
+    data[target].x = torch.from_numpy(x / x.std()).float()
     data[target].y = y
     for part, nodes in zip(("train", "val", "test"), splits[str(labels)], strict=True):
         data[target][part] = nodes
