@@ -72,6 +72,13 @@ class CSR:
         return CSR(rowptr, col, row, base=base)
 
 
+# An undirected graph without self-loops, both directions of every edge, as a pattern: a slot for
+# every distinct directed edge; [nnz] the slot of (j, i) for the slot of (i, j); [E] the edge of the
+# list in each slot, or None if they are in order, or if some slot has several; [E] the slot of each
+# edge of the list in the last case, or else None. Index tensors are int32 if that is wide enough.
+SortedEdges = tuple[CSR, Tensor, Tensor | None, Tensor | None]
+
+
 class Incidence(NamedTuple):
     """A sparse matrix of constants, such as an incidence or boundary matrix."""
 

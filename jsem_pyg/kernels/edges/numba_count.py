@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..compiled import compiled, prefetch
-from ..csr import CSR, index_dtype
-from .sorted_edges import SortedEdges
+from ..csr import CSR, SortedEdges, index_dtype
 
 Array = NDArray[Any]
 
@@ -20,7 +19,7 @@ _AHEAD = 16  # slots
 _ASCENDING, _REPEATED, _UNSORTED, _OUTSIDE = range(4)  # what a scan may find
 
 
-def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
+def sort_by_counting(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     """Sort edges; see the package. The ones that are in order already stay in place."""
     narrow = np.int32 if index_dtype(num_nodes, row.numel()) == torch.int32 else np.int64
     source, target = row.contiguous().numpy(), col.contiguous().numpy()
@@ -45,7 +44,7 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     if not is_symmetric:
         return None
     csr = CSR(*map(torch.from_numpy, (rowptr, columns, rows)))
-    return SortedEdges(
+    return (
         csr,
         torch.from_numpy(reverse),
         None if order is None else torch.from_numpy(order),

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from jsem_pyg._groups import group_starts
-from jsem_pyg.kernels.csr import CSR, index_dtype
-from jsem_pyg.kernels.edges import SortedEdges
+from jsem_pyg.kernels.csr import CSR, SortedEdges, index_dtype
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
@@ -27,8 +26,8 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     csr = CSR(group_starts(rows, num_nodes), tensor([j for _, j in in_order]))
     reverse = tensor([slot[j, i] for i, j in in_order])
     if len(in_order) < len(edges):
-        return SortedEdges(csr, reverse, None, tensor([slot[edge] for edge in edges]))
+        return csr, reverse, None, tensor([slot[edge] for edge in edges])
     if in_order == edges:
-        return SortedEdges(csr, reverse, None, None)
+        return csr, reverse, None, None
     place = {edge: at for at, edge in enumerate(edges)}
-    return SortedEdges(csr, reverse, tensor([place[edge] for edge in in_order]), None)
+    return csr, reverse, tensor([place[edge] for edge in in_order]), None
