@@ -177,6 +177,15 @@ BENCHMARKS = [
     ),
     Run("words", "--quick", once="run"),
     Run(
+        "barriers",
+        "--only river --draws 1 --nodes 120",
+        lambda table: (
+            by_way(table, "method", "RMSE")["learned conductance"]
+            < by_way(table, "method", "RMSE")["every edge alike"]
+        ),
+        says="| river | learned conductance | ",
+    ),
+    Run(
         "ordinary",
         "--draws 1 --scale 0.25 --only clusters",
         lambda table: table.loc[table["family"].str.contains(", 2 |, 10 "), "alike"] == "1 of 1",
@@ -506,6 +515,16 @@ def test_learned_roads_are_better_than_roads_that_conduct_alike(monkeypatch, tmp
     assert table[learned] < 0.5 * table["kriging on the map"]
     assert (tmp_path / "road_sensors.png").stat().st_size > 10_000
     assert len(pd.read_csv(tmp_path / "road_sensors.csv")) == len(example.METHODS)
+
+
+def test_the_arms_of_the_horseshoe_touch_at_marked_edges_only(monkeypatch):
+    example = load("benchmarks/barriers", monkeypatch)
+    case = example.horseshoe(50, 0, (50, 20))
+    source, target = case.graph.edge_index.numpy()
+    step, marked = abs(case.truth[source] - case.truth[target]), case.graph.edge_attr[:, 0] > 0
+    assert step[~marked].max() < 0.4
+    assert step[marked].min() > 1.5
+    assert marked.sum() == 2 * len(np.unique(case.pos[case.pos[:, 0] >= 0, 0]))
 
 
 def test_a_made_up_brain_is_read_from_its_wiring(monkeypatch):
