@@ -7,7 +7,7 @@ import torch
 from layer_cases import CHANNELS, bend, make_data
 from night import night
 
-from jsem_pyg.diffusion.filters import Heat
+from jsem_pyg.diffusion import filters
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
@@ -96,7 +96,7 @@ COMBINATORIAL = AnisotropicDiffusion(edge_dim=0, normalization=None)
 @pytest.mark.parametrize(
     ("layer", "given"),
     [
-        (AnisotropicDiffusion(edge_dim=0, filter=Heat(1.0)), {}),
+        (AnisotropicDiffusion(edge_dim=0, filter=filters.Heat(1.0)), {}),
         (COMBINATORIAL, {"node_mass": torch.ones(len(make_data().x))}),
         (AnisotropicDiffusion(edge_dim=0, fuse=False), {}),
         (HypergraphDiffusion(), {}),

@@ -106,12 +106,9 @@ def test_bad_calls_are_refused():
     for call, message in [
         (lambda: full(x, HypergraphStructure(index, NUM_NODES, 6)), "hypergraph of 5 hyperedges"),
         (lambda: plain(x[:3], index), "node numbers"),
-        (lambda: plain(x * torch.inf, index), "'x' to be finite"),
         (lambda: plain(x[:3], structure), "'x' to have 9 nodes"),
         (lambda: plain(x, index, weight[1:]), "hyperedge numbers"),
         (lambda: plain(x, structure, weight[1:]), "'hyperedge_weight' to have shape"),
-        (lambda: plain(x, index, -weight), "'hyperedge_weight' to be non-negative"),
-        (lambda: plain(x[0], index), r"'x' to have shape \[..., N, D\]"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

@@ -9,13 +9,7 @@ from hypergraph_cases import random_hypergraph
 from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from simplicial_cases import shuffled
 
-from jsem_pyg.diffusion.filters import (
-    FilterBank,
-    Heat,
-    Learned,
-    PersonalizedPageRank,
-    Resolvent,
-)
+from jsem_pyg.diffusion import filters
 from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
@@ -29,7 +23,7 @@ HYPEREDGES = random_hypergraph(9, 5, num_isolated=1)
 
 
 def learned(degree=6):
-    return Learned(degree, start=Heat(2.0))
+    return filters.Learned(degree, start=filters.Heat(2.0))
 
 
 def dense_of(layer, data, of=None):
@@ -69,7 +63,7 @@ def test_the_filter_is_a_part_of_the_layer():
     call(conv, data).square().sum().backward()
     assert conv.filter.value.grad.abs().min() > 0
     first = conv.filter.value.detach().clone()
-    other = AnisotropicChebConv(CHANNELS, 3, edge_dim=1, filter=Learned(6))
+    other = AnisotropicChebConv(CHANNELS, 3, edge_dim=1, filter=filters.Learned(6))
     other.load_state_dict(conv.state_dict(), strict=False)  # whose start has no parameters
     assert torch.equal(call(other, data), call(conv, data))
     with torch.no_grad():
@@ -80,13 +74,13 @@ def test_the_filter_is_a_part_of_the_layer():
 
 def test_a_bank_is_reset_and_gives_a_result_for_each_filter():
     data = make_data()
-    bank = FilterBank(Learned(3), Resolvent(2.0))
+    bank = filters.FilterBank(filters.Learned(3), filters.Resolvent(2.0))
     layer = AnisotropicDiffusion(filter=bank, tol=1e-7)
     with torch.no_grad():
         bank.parts[0].value.mul_(2)
     out = call(layer, data)
     torch.testing.assert_close(out[:, :CHANNELS], 2 * data.x, atol=1e-5, rtol=0)
-    expected = dense_of(layer, data, Resolvent(2.0))
+    expected = dense_of(layer, data, filters.Resolvent(2.0))
     torch.testing.assert_close(out[:, CHANNELS:].double(), expected, atol=1e-5, rtol=0)
     layer.reset_parameters()
     torch.testing.assert_close(call(layer, data)[:, :CHANNELS], data.x, atol=1e-5, rtol=0)
@@ -94,8 +88,8 @@ def test_a_bank_is_reset_and_gives_a_result_for_each_filter():
 
 def test_hypergraph_layers_take_filters():
     x = torch.randn(9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    filters = FilterBank(Heat(2.0), PersonalizedPageRank(0.2))
-    layer = HypergraphDiffusion(filter=filters, tol=1e-9).double()
+    bank = filters.FilterBank(filters.Heat(2.0), filters.PersonalizedPageRank(0.2))
+    layer = HypergraphDiffusion(filter=bank, tol=1e-9).double()
     out = layer(x, HYPEREDGES)
     heat = HypergraphDiffusion(t=2.0, tol=1e-9).double()(x, HYPEREDGES)
     torch.testing.assert_close(out[:, :4], heat, atol=1e-7, rtol=0)
@@ -112,7 +106,7 @@ def test_hypergraph_layers_take_filters():
 
 def learned_line():
     """The polynomial S."""
-    made = Learned(1)
+    made = filters.Learned(1)
     with torch.no_grad():
         made.value.copy_(torch.cos(torch.pi * (torch.arange(2) + 0.5) / 2))
     return made
@@ -123,7 +117,7 @@ def test_filters_of_the_hodge_laplacian(triangles):
     edges = shuffled(8, 0.6, seed=2)
     structure = SimplicialStructure(edges, triangles=triangles)
     x = torch.randn(edges.size(1), 3, dtype=torch.float64)
-    layer = SimplicialDiffusion(filter=Resolvent(0.4), tol=1e-10).double()
+    layer = SimplicialDiffusion(filter=filters.Resolvent(0.4), tol=1e-10).double()
     out = layer(x, structure)
     eye = torch.eye(edges.size(1), dtype=torch.float64)
     small = 1e-5  # L by a difference of its heat
@@ -155,7 +149,7 @@ def test_what_is_refused():
 def test_a_conductance_that_is_not_used_gets_gradients_of_zero(layer):
     """`DistributedDataParallel` takes a parameter without a gradient for an error."""
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    layer = layer(filter=Learned(3), conductance="mlp")
+    layer = layer(filter=filters.Learned(3), conductance="mlp")
     layer(torch.randn(3, 3), edge_index).sum().backward()
     assert all(each.grad is not None for each in layer.parameters() if each.requires_grad)
     assert all(not each.grad.any() for each in layer.conductance.parameters())

@@ -66,14 +66,6 @@ def test_agreement_is_the_chance_of_one_class():
     assert torch.isfinite(p.grad).all()
 
 
-def test_bad_calls_are_refused():
-    p, edges = torch.ones(3, 4), torch.tensor([[0, 1, 2], [1, 2, 0]])
-    with pytest.raises(ValueError, match="'x' to have shape"):
-        AgreementConductance()(p[0], edges)
-    with pytest.raises(ValueError, match="'edge_index'"):
-        AgreementConductance()(p, edges.t())
-
-
 class Constant(torch.nn.Module):
     def __init__(self, value, columns=1):
         super().__init__()

@@ -9,20 +9,18 @@ from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import RGCNConv
 from torch_geometric.transforms import ToSparseTensor, ToUndirected
 
-from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph.relations import say_of_self_loops
 from jsem_pyg.nn import HeteroChebConv, HeteroDiffusion, RelationalChebConv, relational_features
 from jsem_pyg.training import propagate_labels
 
 NODES = {"author": 5, "paper": 7, "venue": 1, "term": 3}
-WRITES, PRINTS, CITES = EDGE_TYPES = (
+WRITES, PRINTS, CITES, HAS = EDGE_TYPES = [
     ("author", "writes", "paper"),
     ("venue", "prints", "paper"),
     ("paper", "cites", "paper"),
     ("paper", "has", "term"),  # no paper has one
-)[:3]
-HAS = ("paper", "has", "term")
-METADATA = list(NODES), [*EDGE_TYPES, HAS]
+]
+METADATA = list(NODES), EDGE_TYPES
 
 
 def make_edges():
@@ -158,38 +156,6 @@ def test_equals_the_sum_of_dense_exponentials(options, dtype):
         torch.autograd.grad(loss, learned), torch.autograd.grad(reference, learned), strict=True
     ):
         torch.testing.assert_close(actual, value, **close)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("normalization", ["rw", "sym"])
-def test_equals_heat_diffusion_of_every_relation_on_random_graphs(seed, normalization):
-    torch.manual_seed(seed)
-    num_nodes, num_edges, count = 30, 10 * seed + 5, 4
-    edge_index = torch.randint(num_nodes, (2, num_edges))
-    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
-    edge_type = torch.randint(count - 1, edge_index[0].shape)  # the last has no edges
-    weight = torch.rand(edge_index.size(1), dtype=torch.float64)
-    how = {"normalization": normalization, "tol": 1e-10}
-    conv = bent(RelationalChebConv(5, 2, count, root_weight=True, **how)).double()
-    x = torch.randn(num_nodes, 5, dtype=torch.float64, requires_grad=True)
-    out = conv(x, edge_index, edge_type, weight)
-    theta, (root,) = matrices(conv)
-    expected = x @ root + conv.bias
-    for r in range(count):
-        member = edge_type == r
-        adjacency = dense_adjacency(num_nodes, *edge_index[:, member], weight[member])
-        both = adjacency.nonzero().T
-        heat = heat_diffusion(x @ theta[r], both, adjacency[tuple(both)], conv.t[r], **how)
-        expected = expected + heat
-    torch.testing.assert_close(out, expected)
-    learned = x, *conv.parameters()
-    grad = torch.randn_like(out)
-    for actual, value in zip(
-        torch.autograd.grad(out, learned, grad),
-        torch.autograd.grad(expected, learned, grad),
-        strict=True,
-    ):
-        torch.testing.assert_close(actual, value)
 
 
 def test_gradients():
@@ -402,26 +368,19 @@ LOOP = torch.tensor([[0, 1], [0, 2]])  # and an edge
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RelationalChebConv(4, 3, 0), "num_relations"),
-        (lambda: RelationalChebConv(0, 3, 2), "in_channels"),
         (lambda: RelationalChebConv({"a": 3}, 3, 2), "in_channels"),
         (lambda: HeteroChebConv({"author": 3}, 3, METADATA), "in_channels"),
         (lambda: RelationalChebConv(4, 3, 2, num_bases=0), "num_bases"),
         (lambda: RelationalChebConv(4, 3, 2, t=[1.0, 2.0, 3.0]), "'t'"),
-        (lambda: RelationalChebConv(4, 3, 2, t=0.0), "'t'"),
         (lambda: call(x={"author": torch.zeros(5, 4)}), "x_dict"),
         (lambda: call(edges={("author", "knows", "author"): LOOP}), "metadata"),
         (lambda: RelationalChebConv(4, 3, METADATA), r"HeteroChebConv\(in_channels"),
         (lambda: call(edges={CITES: LOOP + 9}), "cites"),
         (lambda: call(weights={CITES: torch.ones(2)}), "edge_weight_dict"),
-        (lambda: call(x=make_edges()), "x_dict"),
         (lambda: call(lazy(), make_features(torch.float32, width=5)), r"x_dict\['author'\]"),
         (lambda: call(lazy(), make_features()), "'x_dict' to be torch.float32"),
-        (lambda: RelationalChebConv(4, 3, 2.0), "num_relations"),
         (lambda: number(edge_type=LOOP[1, 1:]), "edge_type"),
-        (lambda: number(edge_type=[0]), "edge_type"),
         (lambda: number(x=torch.zeros(3, 5)), "'x'"),
-        (lambda: number(x=torch.zeros(3, 4).double()), "'x'"),
         (lambda: number(x=torch.zeros(3, 3, 4)), "'x'"),
     ],
 )  # fmt: skip
@@ -471,17 +430,7 @@ def test_at_short_times_neighbours_and_self_loops_have_the_means_of_rgcn():
 
 
 # What a `HeteroData` takes: dots, names of attributes of modules and dictionaries, other signs.
-NAMES = [
-    "people.person",
-    "type",
-    "items",
-    "a#b",
-    "<type>",
-    "x",
-    "node type",
-    "rev_r",
-    "\u00e4",
-]
+NAMES = ["people.person", "type", "items", "a#b", "<type>", "x", "node type", "rev_r", "\u00e4"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from jsem_pyg.nn.running_mean import RunningMean
+from jsem_pyg.nn import DiffusionClassifier
 
 
 def test_all_calls_count_alike_at_first_and_the_last_ten_or_so_in_the_end():
-    mean, values = RunningMean(1).double(), torch.arange(30, dtype=torch.float64)
+    mean, values = DiffusionClassifier(1, 2).double().center, torch.arange(30, dtype=torch.float64)
     expected = 0.0
     for number, value in enumerate(values, start=1):
         mean(value.view(1, 1))
@@ -17,7 +17,7 @@ def test_all_calls_count_alike_at_first_and_the_last_ten_or_so_in_the_end():
 
 
 def test_no_rows_teach_nothing():
-    mean = RunningMean(2)
+    mean = DiffusionClassifier(2, 2).center
     mean(torch.empty(0, 2))
     mean(torch.ones(4, 2))
     mean(torch.empty(0, 2))
