@@ -2,7 +2,7 @@
 
 import torch
 
-from jsem_pyg.transport import Factor, gromov_wasserstein
+from jsem_pyg.transport import gromov_wasserstein
 
 
 def random_graph(num_nodes, mean_degree=8, seed=0):
@@ -44,9 +44,9 @@ def align(source, target, **options):
 
 def gw_cost(source, target, plan):
     """sum |C_ik - D_jl|^2 T_ij T_kl, term by term."""
-    c, d = (
-        each.dense().double() if isinstance(each, Factor) else each for each in (source, target)
+    c, d, plan = (
+        (each if torch.is_tensor(each) else each.dense()).double()
+        for each in (source, target, plan)
     )
-    plan = plan.double()
     apart = (c[:, None, :, None] - d[None, :, None, :]).square()
     return float(torch.einsum("ijkl,ij,kl->", apart, plan, plan))

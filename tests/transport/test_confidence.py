@@ -6,10 +6,13 @@ import torch
 from scipy.sparse import csr_array
 from transport.problems import points, random_graph
 
-from jsem_pyg.transport import Factor, gromov_wasserstein, match_graphs
+from jsem_pyg.transport import (
+    Factor,
+    gromov_wasserstein,
+    match_graphs,
+    sampled_gromov_wasserstein,
+)
 from jsem_pyg.transport.match import confidence as edges
-from jsem_pyg.transport.plan.plan import Plan
-from jsem_pyg.transport.plan.scores import DenseScores
 
 
 def matrix(edge_index, size):
@@ -149,8 +152,9 @@ def test_points_without_mass_have_no_confidence():
 
 
 def test_plans_of_other_solvers_have_no_confidence():
+    plan = sampled_gromov_wasserstein(*(1 - torch.eye(4) for _ in range(2)))
     with pytest.raises(ValueError, match="match_graphs or gromov_wasserstein"):
-        Plan(DenseScores(torch.zeros(3, 3)), 0.0).confidence  # noqa: B018
+        plan.confidence  # noqa: B018
 
 
 def test_confidence_is_that_of_the_coordinates_as_they_were():

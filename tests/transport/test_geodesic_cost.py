@@ -92,5 +92,5 @@ def test_no_gradient_flows():
 def test_refuses():
     with pytest.raises(ValueError, match="'num_landmarks' to be larger than 'rank'"):
         GeodesicCost(rank=50)
-    with pytest.raises(ValueError, match="metric"):
-        GeodesicCost(metric="l1")
+    with pytest.raises(ValueError, match="non-negative"):
+        GeodesicCost()(path(3), -torch.ones(4))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from torch_geometric.data import Data
+from transport.problems import random_graph
 from transport.test_matching import changed, neighbour_graph, renamed
 
 from jsem_pyg.transport import gromov_wasserstein, match_graphs
@@ -13,16 +14,9 @@ from jsem_pyg.transport.match.beliefs import find_beliefs, from_scores, make_lay
 from jsem_pyg.transport.match.likelihood import FeatureLikelihood
 
 
-def random_edges(size, degree, seed):
-    """[2, E], both ways."""
-    draw = np.random.default_rng(seed)
-    upper = np.triu(draw.random((size, size)) < degree / size, 1)
-    return torch.from_numpy(np.stack(np.nonzero(upper | upper.T)))
-
-
 def pair(size=120, degree=8, lost=0.2, seed=0):
     """A graph, the same without some edges under other names, and the names."""
-    edges = random_edges(size, degree, seed)
+    edges = random_graph(size, degree, seed)
     draw = np.random.default_rng(seed + 1)
     name = torch.from_numpy(draw.permutation(size))
     one_way = edges[:, edges[0] < edges[1]]
@@ -151,16 +145,17 @@ def test_sparse_and_dense_features_are_compared_alike():
 
 
 def test_edges_of_one_type_are_compared_with_their_own():
-    """Types tell two halves apart that have the same edges otherwise."""
-    size = 60
-    edges = random_edges(size, 6, 0)
-    both = torch.cat([edges, edges + size], 1)
-    kind = torch.cat([torch.zeros(edges.size(1)), torch.ones(edges.size(1))]).long()
-    name = torch.randperm(2 * size, generator=torch.Generator().manual_seed(0))
-    known = torch.tensor([[0], [int(name[0])]])
-    first, second = sides(both, name[both], 2 * size)
-    plan = match_graphs(first, second, known_pairs=known, edge_type=(kind, kind))
-    assert (plan.argmax() == name).float().mean() > 0.9
+    """Four types make up for the three fifths of the edges that are lost."""
+    first, second, name = pair(150, 8, lost=0.6)
+    ends = first, name.argsort()[second]
+    kinds = tuple((each.amin(0) * 7 + each.amax(0) * 13 + each.prod(0)) % 4 for each in ends)
+    known = torch.stack([torch.arange(8), name[:8]])
+    plans = (
+        match_graphs(*sides(first, second, 150), known_pairs=known, edge_type=types)
+        for types in (kinds, None)
+    )
+    typed, plain = ((plan.argmax() == name).float().mean() for plan in plans)
+    assert typed > 0.8 > 0.6 > plain
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 5), (5, 3)])
@@ -178,8 +173,6 @@ def test_what_is_refused():
     graphs = tuple(sides(first, second, 20))
     with pytest.raises(ValueError, match=r"'known_pairs' to have each node at most once"):
         match_graphs(*graphs, known_pairs=torch.tensor([[0, 0], [1, 2]]))
-    with pytest.raises(ValueError, match="'known_pairs'"):
-        match_graphs(*graphs, known_pairs=torch.tensor([[20], [1]]))
     for pairs in ([[0, 1], [2, 3]], torch.tensor([[0, 1], [2, 3], [4, 5]])):
         with pytest.raises((TypeError, ValueError), match=r"torch\.tensor\(pairs\)\.T"):
             match_graphs(*graphs, known_pairs=pairs)
@@ -190,12 +183,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="'features' to have a row for each"):
         match_graphs(*graphs, features=(torch.rand(20, 2), torch.rand(19, 2)))
     with pytest.raises(ValueError, match="'features'"):
-        match_graphs(*graphs, features=(torch.full((20, 2), torch.nan), torch.rand(20, 2)))
-    with pytest.raises(ValueError, match="'features'"):
         match_graphs(*graphs, features=(torch.full((20, 2), 1e30), torch.rand(20, 2)))
     with pytest.raises(ValueError, match="the same columns"):
         match_graphs(*graphs, features=(torch.rand(20, 2), torch.rand(20, 3)))
-    with pytest.raises(TypeError, match="'features' to be two tables"):
-        match_graphs(*graphs, features=torch.rand(20, 2))
     with pytest.raises(ValueError, match="'edge_type' of the source"):
         match_graphs(*graphs, edge_type=(torch.zeros(3, dtype=torch.long),) * 2)

@@ -5,7 +5,6 @@ import torch
 from transport.problems import align, permutation, points, relative
 
 from jsem_pyg.transport import ColumnCost, MatrixCost
-from jsem_pyg.transport.costs import matrix as matrix_cost
 
 
 def distances(num_points, dim=2, dtype=torch.float64):
@@ -36,13 +35,32 @@ def test_the_error_is_that_of_the_matrix(dtype, num_points):
     assert set(factor.signs.tolist()) == {1.0, -1.0}
 
 
-def test_gradients():
-    matrix = distances(8).requires_grad_()
+def symmetric(*values):
+    """A matrix of these eigenvalues."""
+    vector = torch.linalg.qr(points(len(values), len(values)))[0]
+    return (vector * torch.tensor(values, dtype=torch.float64)) @ vector.T
+
+
+@pytest.mark.parametrize("rank", [2, 4])
+@pytest.mark.parametrize(
+    "matrix", [distances(8), symmetric(3, -2, 1, -0.5, 0.1), symmetric(3, 3, -2, -2, 0)]
+)
+def test_gradients(matrix, rank):
+    """Also where eigenvalues are equal, and those of single eigenvectors are infinite."""
 
     def dense(matrix):
-        return MatrixCost(rank=4, tol=0)((matrix + matrix.T) / 2).dense()
+        return MatrixCost(rank=rank, tol=0)((matrix + matrix.T) / 2).dense()
 
-    assert torch.autograd.gradcheck(dense, matrix)
+    value = torch.linalg.eigvalsh(matrix)
+    rest = value[value.abs().argsort(descending=True)][rank:].norm()
+    torch.testing.assert_close((dense(matrix) - matrix).norm(), rest, atol=1e-10, rtol=1e-7)
+    assert torch.autograd.gradcheck(dense, matrix.clone().requires_grad_())
+
+
+def test_a_gradient_at_the_matrix_of_zeros_is_finite():
+    matrix = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
+    MatrixCost(rank=2, tol=0)(matrix).x.sum().backward()
+    assert matrix.grad.isfinite().all()
 
 
 def test_refuses_a_gradient_of_a_large_matrix():
@@ -59,9 +77,8 @@ def test_a_matrix_of_full_rank_is_said_to_fit_badly(num_points, caplog):
     assert "take a larger 'rank'" in caplog.text
 
 
-def test_the_seed_decides(monkeypatch):
-    monkeypatch.setattr(matrix_cost, "DENSE_LIMIT", 1)
-    matrix, state = distances(200), torch.get_rng_state()
+def test_the_seed_decides():
+    matrix, state = distances(600), torch.get_rng_state()
     first, again, other = (MatrixCost(rank=10, seed=seed)(matrix).x for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -73,16 +90,10 @@ def test_refuses():
         MatrixCost()(torch.tensor([[0.0, 1.0], [2.0, 0.0]]))
     with pytest.raises(ValueError, match=r"\[N, N\]"):
         MatrixCost()(torch.zeros(2, 3))
-    with pytest.raises(ValueError, match=r"\[N, N\]"):
-        MatrixCost()(torch.zeros(0, 0))
     with pytest.raises(ValueError, match="finite"):
         MatrixCost()(torch.full((2, 2), float("nan")))
-    with pytest.raises(TypeError, match="floating-point"):
-        MatrixCost()(torch.zeros(2, 2, dtype=torch.int64))
     with pytest.raises(ValueError, match="dense"):
         MatrixCost()(torch.eye(3).to_sparse())
-    with pytest.raises(TypeError, match="rank"):
-        MatrixCost(rank=2.0)
 
 
 def ask(matrix):
@@ -120,10 +131,6 @@ def test_refuses_bad_columns():
         factor(lambda nodes: torch.eye(3)[:, nodes % 3], 4)
     with pytest.raises(ValueError, match="to be symmetric"):
         factor(lambda nodes: torch.arange(9.0).view(3, 3)[:, nodes], 3)
-    with pytest.raises(ValueError, match="finite"):
-        factor(lambda nodes: torch.full((3, 3), float("nan")), 3)
-    with pytest.raises(TypeError, match="floating-point"):
-        factor(lambda nodes: nodes[:, None] + nodes, 3)
     with pytest.raises(ValueError, match="'rank' to be at most 'num_columns'"):
         ColumnCost(lambda nodes: torch.eye(3)[:, nodes], 3).factor(300)
 

@@ -6,7 +6,6 @@ from torch_geometric.data import Data
 from transport.problems import align, points
 
 from jsem_pyg.transport import HeatCost, Plan, gromov_wasserstein, gw_distance
-from jsem_pyg.transport.plan import plan as plan_module
 from jsem_pyg.transport.plan import scores as scores_module
 from jsem_pyg.transport.plan.scores import (
     DenseScores,
@@ -145,10 +144,10 @@ def test_within_autocast_nothing_changes():
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-def test_large_plans_are_not_stored(monkeypatch):
-    monkeypatch.setattr(plan_module, "_DENSE_LIMIT", N * K - 1)
-    with pytest.raises(ValueError, match=r"at most 62 entries \(got 9 x 7\)"):
-        Plan(factored(), 1.0).dense()
+def test_large_plans_are_not_stored():
+    parts = torch.zeros(20_000, 1), torch.zeros(20_000, 1), torch.zeros(20_000), torch.zeros(20_000)
+    with pytest.raises(ValueError, match=r"at most \d+ entries \(got 20000 x 20000\)"):
+        Plan(FactoredScores(*parts), 1.0).dense()
 
 
 def test_a_sparse_plan_answers_as_its_table_does():
@@ -166,3 +165,12 @@ def test_a_sparse_plan_answers_as_its_table_does():
         torch.testing.assert_close(plan.perplexity(), dense.perplexity())
         torch.testing.assert_close(plan.marginals(), dense.marginals())
         torch.testing.assert_close(plan.topk(2).to_dense(), dense.topk(2).to_dense())
+
+
+def test_methods_of_a_plan_return_the_type_that_was_given():
+    x = points(20, 3, 0, torch.float32)
+    plan = gromov_wasserstein(x, x.flip(0), epsilon=1e-3, progress=False)
+    assert plan.scores.like.dtype == torch.float64  # float32 would not resolve them
+    moved = [plan.apply(x), plan.dense(), plan.topk(2), plan.perplexity(), *plan.joint_embedding()]
+    assert {each.dtype for each in (*moved, plan.transposed().dense())} == {torch.float32}
+    assert plan.apply(x.double()).dtype == torch.float64

@@ -115,20 +115,6 @@ def test_draws_are_repeated_by_seed_and_leave_the_global_generator_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_points_without_mass_get_none():
-    c, d = distances(10), distances(12, 1)
-    p = torch.ones(10, dtype=torch.float64)
-    p[3] = 0
-    plan = align(c, d, epsilon=0.5, p=p)
-    assert int(plan.argmax()[3]) == -1
-    rows, columns = plan.marginals()
-    torch.testing.assert_close(rows, p / 9, rtol=0, atol=1e-6)
-    torch.testing.assert_close(columns, torch.full_like(columns, 1 / 12), rtol=0, atol=1e-6)
-    back = align(d, c, epsilon=0.5, q=p)
-    assert int(back.transposed().argmax()[3]) == -1
-    torch.testing.assert_close(back.marginals()[1], p / 9, rtol=0, atol=1e-6)
-
-
 def test_one_point_and_points_that_are_all_the_same():
     for n, m in ((1, 1), (1, 5), (4, 6)):
         c, d = torch.zeros(n, n), torch.zeros(m, m)
@@ -161,13 +147,9 @@ def test_epsilon_is_a_share_of_the_critical_temperature():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epsilon": 0}, "'epsilon' to be positive"),
-        ({"num_anchors": 0}, "'num_anchors' to be a positive"),
         ({"p": torch.ones(4)}, "one entry for each point"),
         ({"p": torch.zeros(3)}, "mass somewhere"),
-        ({"q": -torch.ones(3)}, "'q' to be non-negative"),
         ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
-        ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
         ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
         ({"source": ColumnCost(lambda n: torch.arange(9.0).view(3, 3)[:, n], 3)}, "symmetric"),
         ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 1\]"),
@@ -178,11 +160,6 @@ def test_what_is_refused(change, message):
     options = {"source": torch.ones(3, 3), "target": torch.ones(3, 3), "epsilon": 0.1} | change
     with pytest.raises(ValueError, match=message):
         align(options.pop("source"), options.pop("target"), **options)
-
-
-def test_wrong_types():
-    with pytest.raises(TypeError, match="a matrix"):
-        align([[0.0]], torch.ones(1, 1), epsilon=1)
 
 
 @pytest.mark.parametrize("seed", [18, 378])

@@ -37,20 +37,6 @@ def right(plan, order):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestLaws:
-    def test_marginals_are_met(self, kind, dtype):
-        p, q = masses(24, 3, dtype), masses(20, 4, dtype)
-        plan = align(*small(kind, dtype), p=p, q=q, **TIGHT)
-        rows, columns = plan.marginals()
-        assert plan.converged
-        torch.testing.assert_close(rows, p.double(), atol=1e-5 / 24, rtol=0)  # rows are exact
-        assert float((columns - q.double()).abs().sum()) < 1e-4
-
-    def test_its_cost_is_that_of_the_definition(self, kind, dtype):
-        first, second = small(kind, dtype)
-        plan = align(first, second, **TIGHT)
-        expected = gw_cost(first, second, plan.dense())
-        assert plan.cost == pytest.approx(expected, rel=1e-5 if dtype == torch.float32 else 1e-9)
-
     def test_new_names_for_points_are_new_names_in_the_plan(self, kind, dtype):
         first, second = small(kind, dtype)
         i, j = permutation(24, 5), permutation(20, 6)
@@ -102,14 +88,6 @@ class TestLaws:
         assert plan.argmax()[[0, 7]].tolist() == [-1, -1]
         atol = (1e-2 if dtype == torch.float32 else 1e-7) / 480
         torch.testing.assert_close(whole[kept][:, other], without.dense(), atol=atol, rtol=0)
-
-    @pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (5, 1)])
-    def test_hardly_any_points(self, kind, dtype, sizes):
-        n, k = sizes
-        plan = align(Factor(points(n, 3, 0, dtype), kind), Factor(points(k, 2, 1, dtype), kind))
-        rows, columns = plan.marginals()
-        torch.testing.assert_close(rows, torch.full((n,), 1 / n).double())
-        torch.testing.assert_close(columns, torch.full((k,), 1 / k).double(), atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
