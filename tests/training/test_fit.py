@@ -16,9 +16,8 @@ from training.training_cases import (
     two_clusters,
 )
 
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.training import FitResult, Triplets, fit
-from jsem_pyg.training.triplets import TripletLoss
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
 
@@ -74,7 +73,7 @@ def test_the_mask_limits_the_labels():
 
     def witness(z, triplets):
         drawn.append(torch.cat(triplets))
-        return TripletLoss()(z, triplets)
+        return z.square().mean()
 
     fit(SmoothingStub(), data, loss=witness, sampler="labels", epochs=1, **QUICK)
     assert torch.cat(drawn).unique().tolist() == [1, 2, 20, 21]
@@ -117,19 +116,6 @@ def test_sampler_and_model_leave_the_global_generator_alone():
     assert_equal_weights(first.model, second.model)
     other = fit(SmoothingStub(dropout=0.5), two_clusters(), epochs=2, seed=1, **QUICK)
     assert numbers(other) != numbers(first)
-
-
-@pytest.mark.parametrize(
-    ("model", "option", "message"),
-    [
-        (SmoothingStub(), {"lrr": 0.1}, "'lrr' to be left out .*triplet.* takes lr, .*got 0.1"),
-        (DiffusionClassifier(6, 2), {"lr": 0.1}, "'lr' .*self_training.* takes times, labels"),
-        (DiffusionClassifier(6, 2), {"rounds": 2}, "'rounds' to be left out for .*self_training"),
-    ],
-)
-def test_wrong_options_are_named_with_those_that_are_taken(model, option, message):
-    with pytest.raises(TypeError, match=message):
-        fit(model, two_clusters(), **option)
 
 
 # ---------------------------------------------------------------- stopping
@@ -296,9 +282,6 @@ def test_more_epochs_may_be_asked_for_but_not_fewer(tmp_path):
     ("change", "message"),
     [
         ({"seed": 1}, "'seed' to be 0, .*got 1"),
-        ({"lr": 0.02}, r"'lr' to be 0\.01, .*got 0\.02"),
-        ({"margin": 0.7}, "'margin' to be 0.5"),
-        ({"sampler": "labels"}, "'sampler' to be 'graph'"),
         ({"loss": lambda z, triplets: z.mean()}, "'loss' to be TripletLoss"),
         ({"sketch_dim": 3}, "'sketch_dim' to be None"),
     ],
@@ -317,7 +300,7 @@ def test_a_run_that_disagrees_with_its_checkpoint_is_refused(tmp_path, change, m
 def change_entry(name):
     def change(data):
         value = data[name].clone()
-        value.view(-1)[-1] = 0 if name == "y" else 0.5
+        value.view(-1)[-1] = 0.5
         data[name] = value
         return data
 
@@ -344,11 +327,9 @@ def add_mask(data):
             "graph",
             r"'data.x' to be float32 .24, 6.* got float32 .26",
         ),
-        (change_entry("x"), "graph", "'data.x'"),
         (swap_edges, "graph", "'data.edge_index'"),
         (change_entry("edge_attr"), "graph", "'data.edge_attr'"),
         (lambda data: Data(x=data.x, edge_index=data.edge_index), "graph", "'data.edge_weight'"),
-        (change_entry("y"), "labels", "'data.y'"),
         (add_mask, "labels", "'data.train_mask' to be left out"),
     ],
 )
@@ -387,20 +368,19 @@ def test_another_model_is_refused_and_left_as_it_is(tmp_path, other, message):
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "error", "message"),
+    ("checkpoint", "message"),
     [
-        (3, TypeError, "'checkpoint' to be a path"),
-        (".", OSError, "'checkpoint' to be a file, or nothing yet .got a folder"),
-        ("file/run.pt", OSError, "'checkpoint' to be in a folder that can be written to"),
+        (".", "'checkpoint' to be a file, or nothing yet .got a folder"),
+        ("file/run.pt", "'checkpoint' to be in a folder that can be written to"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_first_epoch(
-    tmp_path, monkeypatch, checkpoint, error, message
+    tmp_path, monkeypatch, checkpoint, message
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     ran = []
-    with pytest.raises(error, match=message):
+    with pytest.raises(OSError, match=message):
         fit(
             SmoothingStub(),
             two_clusters(),

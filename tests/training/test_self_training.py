@@ -7,7 +7,6 @@ from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
 from jsem_pyg.evaluation import partition_scores
-from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph
@@ -165,19 +164,3 @@ def test_autocast_leaves_training_in_full_precision():
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             models.append(fit(DiffusionClassifier(6, 4), data).model)
     torch.testing.assert_close(models[1].state_dict(), models[0].state_dict(), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("channels", [2, 10])
-def test_clusters_of_unequal_size_are_found_without_labels(channels):
-    draw = torch.Generator().manual_seed(0)
-    y = torch.arange(3).repeat_interleave(torch.tensor([450, 30, 20]))
-    x = torch.randn(len(y), channels, generator=draw)
-    x[:, 0] += 12 * (y == 1)
-    x[:, 1] += 12 * (y == 2)
-    edge_index, edge_weight = knn_graph(x, 15, "l2", progress=False)
-    data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
-    model = fit(DiffusionClassifier(channels, 3), data, progress=False).model
-    found = model(x, edge_index, edge_weight).argmax(-1)
-    for c in range(3):
-        assert (found[y == c] == found[y == c].mode().values).float().mean() > 0.95
-    assert len(found.unique()) == 3

@@ -1,11 +1,9 @@
 import pytest
+import torch
 from training.training_cases import two_clusters
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.training import GraphTriplets, select_time
-from jsem_pyg.training.heat_classifier import NUM_TRIPLETS
-from jsem_pyg.training.seeds import Purpose, derive_generator
-from jsem_pyg.training.triplets import TripletLoss
 
 TIMES = [0.1, 2.0, 50.0]
 
@@ -14,10 +12,11 @@ def test_the_losses_are_those_of_isotropic_diffusion():
     data = two_clusters()
     chosen = select_time(data, TIMES, seed=3)
     graph = data.edge_index, data.edge_weight
-    generator = derive_generator(3, Purpose.VALIDATION)
-    triplets = GraphTriplets(*graph, 24).sample(NUM_TRIPLETS, generator)
+    triplets = GraphTriplets(*graph, 24).sample(100_000, torch.Generator().manual_seed(0))
     for t in TIMES:
-        z = heat_diffusion(data.x, *graph, t)
-        assert chosen.losses[t] == pytest.approx(TripletLoss()(z, triplets).item(), abs=1e-5)
+        z = torch.nn.functional.normalize(heat_diffusion(data.x, *graph, t))
+        a, p, n = (z[each] for each in triplets)
+        loss = ((a - p).norm(dim=1) - (a - n).norm(dim=1) + 0.5).clamp(min=0).mean()
+        assert chosen.losses[t] == pytest.approx(loss.item(), abs=0.02)  # by other triplets
     assert {type(each) for each in chosen.losses.values()} == {float}
     assert chosen.t == min(chosen.losses, key=chosen.losses.get)

@@ -7,26 +7,10 @@ from training.training_cases import two_clusters
 
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit
-from jsem_pyg.training.training_graph import prepare_graph
-
-
-def test_holds_the_graph_and_leaves_the_data_alone():
-    data = two_clusters()
-    before = data.clone()
-    graph = prepare_graph(data, "cpu")
-    assert graph.structure.num_nodes == 24
-    assert graph.edge_index is data.edge_index
-    for name in ("x", "edge_weight"):
-        assert getattr(graph, name).data_ptr() == data[name].data_ptr()
-    assert all(torch.equal(data[key], value) for key, value in before)
-    del data.edge_weight
-    assert prepare_graph(data).edge_weight is None
 
 
 def test_what_cannot_be_diffused_on_is_refused():
     for name, bad, message in (
-        ("edge_weight", torch.rand(98), "'edge_weight' to be the same in both directions"),
-        ("edge_weight", -torch.ones(98), "'edge_weight' to be non-negative"),
         ("edge_index", torch.tensor([[0], [1]]), "'edge_index' to be undirected"),
         ("x", torch.full((24, 6), torch.inf), "'data.x' to be finite"),
         ("edge_attr", torch.ones(97, 2), r"'data.edge_attr' to have 98 rows.*\[97, 2\]"),
@@ -37,7 +21,7 @@ def test_what_cannot_be_diffused_on_is_refused():
             data = Data(x=data.x)
         data[name] = bad
         with pytest.raises(ValueError, match=message):
-            prepare_graph(data).structure  # noqa: B018
+            fit(AnisotropicDiffusion(1), data, progress=False)
 
 
 @pytest.mark.parametrize("model", [DiffusionClassifier(6, 2), AnisotropicDiffusion(1)])
