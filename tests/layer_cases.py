@@ -25,6 +25,13 @@ def call(layer, data, x=None):
     return layer(x, data.edge_index, data.edge_weight, data.edge_attr)
 
 
+def count_preparations(monkeypatch):
+    """A list that grows with every graph that is prepared."""
+    made, build = [], GraphStructure._build
+    monkeypatch.setattr(GraphStructure, "_build", lambda *args: made.append(1) or build(*args))
+    return made
+
+
 def bend(layer):
     """Leave the isotropic start."""
     with torch.no_grad():

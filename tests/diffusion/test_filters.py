@@ -91,15 +91,6 @@ def test_random_walk_is_similar_to_the_symmetric_one():
     assert (out > -1e-12).all()
 
 
-def test_resolvent_is_the_inverse():
-    laplacian = dense_laplacian(EDGES, WEIGHT, N, None)
-    y = filters.Resolvent(2.0)(X, EDGES, WEIGHT, normalization=None, tol=1e-12)
-    assert torch.allclose(y + 2 * laplacian @ y, X, atol=1e-10)
-    identity = torch.eye(N, dtype=torch.float64)
-    entries = filters.Resolvent(2.0)(identity, EDGES, WEIGHT, normalization=None, tol=1e-12)
-    assert (entries > -1e-12).all()
-
-
 def test_low_pass_keeps_constants_and_halves_at_the_cutoff():
     eigenvalue = torch.tensor([0.0, 0.5, 1.0, 2.0], dtype=torch.float64)
     values = filters.LowPass(0.5, order=3).response(eigenvalue)

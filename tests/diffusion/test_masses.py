@@ -4,7 +4,7 @@ import pytest
 import torch
 from dense import dense_laplacian
 
-from jsem_pyg.diffusion import filters, heat_diffusion
+from jsem_pyg.diffusion import heat_diffusion
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 4, 4], [1, 2, 3, 0, 2, 5, 5]])
 EDGES = torch.cat([EDGES, EDGES.flip(0)], 1)
@@ -36,14 +36,6 @@ def test_equal_masses_are_a_scale_of_time():
     given = {"edge_index": EDGES, "edge_weight": WEIGHT.repeat(2), "normalization": None}
     heavy = heat_diffusion(X, **given, t=1.0, node_mass=torch.full_like(MASS, 4.0))
     assert torch.allclose(heavy, heat_diffusion(X, **given, t=0.25), atol=1e-7)
-
-
-def test_filters_take_masses():
-    y = filters.Resolvent(0.5)(
-        X, EDGES, WEIGHT.repeat(2), normalization=None, node_mass=MASS, tol=1e-11
-    )
-    laplacian = dense_laplacian(EDGES, WEIGHT.repeat(2), 7, None) / MASS.unsqueeze(1)
-    assert torch.allclose(y + 0.5 * laplacian @ y, X, atol=1e-8)
 
 
 def test_errors_name_node_mass():

@@ -2,10 +2,8 @@ import numpy as np
 import pandas as pd
 import torch
 from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
-from scipy.integrate import simpson
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.estimators import HeatDiffusion
 from jsem_pyg.neighbors import NeighborIndex
 from jsem_pyg.training import select_time
@@ -16,27 +14,6 @@ X_NEW, _ = blobs(NUM_NEW, seed=1, dtype=np.float64)
 
 def index():
     return NeighborIndex(torch.from_numpy(X), 8)
-
-
-def test_fitted_points_have_the_heat_of_their_graph():
-    heat = HeatDiffusion(8, t=3.0, metric="cosine")
-    edges = index().edge_index, index().edge_weight
-    expected = heat_diffusion(torch.from_numpy(X), *edges, 3.0, normalization="rw")
-    np.testing.assert_allclose(heat.fit_transform(X), expected, atol=1e-6)
-
-
-def test_new_points_follow_the_formula():
-    t, graph = 3.0, index()
-    times = torch.linspace(0, t, 201, dtype=torch.float64)
-    edges = graph.edge_index, graph.edge_weight
-    y = heat_diffusion(torch.from_numpy(X), *edges, times, normalization="rw", tol=1e-9)
-    decay = torch.exp(times - t)[:, None, None]
-    incoming = simpson((decay * y).numpy(), x=times.numpy(), axis=0)
-    neighbor, weight = (each.numpy() for each in graph.links(torch.from_numpy(X_NEW)))
-    share = weight / weight.sum(1, keepdims=True)
-    expected = np.exp(-t) * X_NEW + (share[:, :, None] * incoming[neighbor]).sum(1)
-    heat = HeatDiffusion(8, t=t, metric="cosine").fit(X)
-    np.testing.assert_allclose(heat.transform(X_NEW), expected, atol=1e-6)
 
 
 def test_in_no_time_everything_stays():

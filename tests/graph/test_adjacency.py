@@ -7,7 +7,6 @@ from torch_geometric.typing import SparseTensor
 
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
-from jsem_pyg.graph.adjacency import read_adjacency
 from jsem_pyg.nn import AnisotropicDiffusion
 
 NUM_NODES = 12
@@ -73,15 +72,6 @@ def test_values_of_a_csr_tensor_learn(graph):
     torch.testing.assert_close(csr.grad.values(), direct.grad)
 
 
-def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
-    edge_index = torch.tensor([[0, 1], [2, 2]])
-    transposed = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(2), (3, 3))
-    for form in (edge_index, transposed, transposed.to_sparse_csr(), transposed.to_sparse_csc()):
-        target, source = read_adjacency(form, 3).ends()
-        assert target.tolist() == [2, 2]
-        assert source.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("edge_index", "error", "message"),
     [
@@ -99,7 +89,7 @@ def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
 )
 def test_what_is_not_a_graph_is_refused(edge_index, error, message):
     with pytest.raises(error, match=message):
-        read_adjacency(edge_index, 3)
+        heat_diffusion(torch.eye(3), edge_index)
 
 
 def test_edge_features_follow_the_entries_of_a_sparse_matrix_or_are_refused(graph):

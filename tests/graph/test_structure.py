@@ -1,9 +1,10 @@
 import pytest
 import torch
-from laws import random_graph
+from layer_cases import count_preparations
 
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.graph.reader import GraphReader
+from jsem_pyg.nn import AnisotropicDiffusion
 
 PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
 
@@ -70,53 +71,48 @@ def test_asymmetric_values_are_refused():
         structure.check_attr(torch.tensor([[1.0], [1.0], [-1.0], [1.0]]))
 
 
-def structure_of(reader, edge_index, num_nodes=8):
-    return reader.read(edge_index, torch.zeros(num_nodes, 1))[0]
-
-
 class TestMemory:
-    def test_remembers_the_last_graph(self):
-        reader, (edge_index, _) = GraphReader(), random_graph(8, 0.5)
-        first = structure_of(reader, edge_index)
-        assert structure_of(reader, edge_index) is first
-        assert structure_of(reader, edge_index.clone()) is not first
-        assert structure_of(reader, edge_index, num_nodes=9).num_nodes == 9
+    """Of layers, which remember the last graph."""
+
+    x = torch.eye(4)
 
     def test_a_new_tensor_in_the_same_memory_is_not_mistaken(self):
-        reader = GraphReader()
-        for shift in range(3):  # each tensor is freed, and its memory free to be used again
-            edge_index = torch.tensor([[0, 1 + shift], [1 + shift, 0]])
-            assert structure_of(reader, edge_index).col.tolist() == [1 + shift, 0]
+        layer = AnisotropicDiffusion(0)
+        for node in (1, 2, 3):  # each tensor is freed, and its memory free to be used again
+            edge_index = torch.tensor([[0, node], [node, 0]])
+            expected = AnisotropicDiffusion(0)(self.x, edge_index)
+            assert torch.equal(layer(self.x, edge_index), expected)
             del edge_index
+        assert layer(torch.eye(5), torch.tensor([[0, 4], [4, 0]])).shape == (5, 5)
 
-    def test_inference_tensors_are_prepared_each_time(self):
-        reader = GraphReader()
+    def test_inference_tensors_are_prepared_each_time(self, monkeypatch):
+        layer, made = AnisotropicDiffusion(0), count_preparations(monkeypatch)
         with torch.inference_mode():
-            edge_index, _ = random_graph(8, 0.5)
-            assert structure_of(reader, edge_index) is not structure_of(reader, edge_index)
+            edge_index = torch.tensor([[0, 1], [1, 0]])
+            for _ in range(2):
+                layer(self.x, edge_index)
+        assert len(made) == 2
 
-
-class TestMemoryByEntries:
-    @staticmethod
-    def reader():
-        return GraphReader(by_entries=True)
-
-    def test_sees_a_change_that_leaves_no_trace(self):
-        reader, (edge_index, _) = self.reader(), random_graph(8, 0.5)
-        structure_of(reader, edge_index)
-        version = edge_index._version
-        entries = edge_index.numpy()
-        entries[:] = 7 - entries
-        assert edge_index._version == version
-        assert torch.equal(structure_of(reader, edge_index).edges[0].long(), edge_index[1])
-
-
-def test_keeps_nothing_of_a_graph_that_is_refused():
-    for reader in (GraphReader(), GraphReader(by_entries=True)):
-        directed = torch.tensor([[0], [1]])
-        for _ in range(2):
+    def test_keeps_nothing_of_a_graph_that_is_refused(self):
+        layer, directed = AnisotropicDiffusion(0), torch.tensor([[0], [1]])
+        for call in (layer, layer, torch.compile(layer, backend="eager")):
             with pytest.raises(ValueError, match="undirected"):
-                structure_of(reader, directed)
+                call(self.x, directed)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_compiled_code_sees_a_change_that_leaves_no_trace(count):
+    """It knows graphs by their entries, a few at a time."""
+    torch._dynamo.reset()
+    run = torch.compile(heat_diffusion, backend="eager", fullgraph=True)
+    graphs = [torch.tensor([[0, node], [node, 0]]) for node in range(1, count + 1)]
+    for _ in range(2):
+        for edge_index in graphs:
+            x = torch.eye(count + 2)
+            assert torch.equal(run(x, edge_index), heat_diffusion(x, edge_index))
+            version, entries = edge_index._version, edge_index.numpy()
+            entries[:] = count + 1 - entries
+            assert edge_index._version == version
 
 
 def test_what_is_prepared_in_inference_mode_serves_training():
