@@ -101,8 +101,8 @@ def test_vectors_without_texts_are_named_by_their_labels(points):
 
 def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     """No column of the file takes the place of one of ours, or of another."""
-    wine = load_wine(as_frame=True).frame.assign(name=lambda table: table.index.map("w{}".format))
-    wine["file name"] = 7
+    wine = load_wine(as_frame=True).frame
+    wine["file name"], wine["name"] = 7, wine.index.map("w{}".format)
     wine.to_csv("wine.csv", index=False)
     said = good("map", "wine.csv", "--labels", "target", *QUICK)
     assert "by Euclidean distance (--metric), each column divided by its interquartile" in said
@@ -115,7 +115,7 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     )
     pd.testing.assert_frame_equal(
         table[["proline", "file name", "file file name"]],
-        wine[["proline", "name", "file name"]].set_axis(
+        wine[["proline", "file name", "name"]].set_axis(
             ["proline", "file name", "file file name"], axis=1
         ),
         check_dtype=False,

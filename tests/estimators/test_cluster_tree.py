@@ -55,7 +55,8 @@ def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():
     assert all(0 <= level.persistence <= 1 for level in tree.levels)
     assert others == sorted(others, key=lambda level: -level.persistence)
     np.testing.assert_array_equal(first.labels, clusterer.labels_)
-    np.testing.assert_array_equal(clusterer.cut(first.n_clusters), clusterer.labels_)
+    for level in tree.levels:
+        np.testing.assert_array_equal(clusterer.cut(level.n_clusters), level.labels)
     np.testing.assert_array_equal(clusterer.predict(x), clusterer.labels_)
     assert len(np.unique(clusterer.cut(9))) == 9  # finer than any level
     ours = DiffusionClusterer(first.n_clusters, n_neighbors=8, t=2.0, random_state=0).fit(x)

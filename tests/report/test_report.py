@@ -268,14 +268,14 @@ def test_groups_are_named_by_their_labels(tmp_path, names):
 
 def test_each_edge_stands_at_its_smaller_end(tmp_path):
     edge_index = torch.tensor([[2, 0, 1, 3, 0, 1], [1, 3, 0, 0, 1, 2]])
-    conductance = torch.tensor([0.0, 0.25, 1.0, 0.25, 1.0, 0.0], dtype=torch.float64)
+    conductance = torch.tensor([0, 2 / 3, 1, 2 / 3, 1, 0], dtype=torch.float64)
     found = Findings(torch.zeros(5).long(), conductance, 1.0)
     arrays = write(tmp_path, Data(torch.eye(5), edge_index), found).content()[1]
     assert arrays["edges_start"].tolist() == [0, 2, 3, 3, 3, 3]
     assert arrays["edges_end"].tolist() == [1, 3, 2]
-    full, quarter, none = arrays["edges_conductance"].tolist()
+    full, part, none = arrays["edges_conductance"].tolist()
     assert none == 0
-    assert abs(full / 4 - quarter) <= 0.5  # to the nearest part
+    assert abs(full * 2 / 3 - part) < 0.5  # to the nearest
 
 
 # ---------------------------------------------------------------- the map
@@ -283,6 +283,7 @@ def test_each_edge_stands_at_its_smaller_end(tmp_path):
 
 def test_points_follow_the_heat_on_the_axes_of_the_last_time(tmp_path):
     data, found = blobs()
+    found = replace(found, conductances=data.edge_index.sum(0) % 5 / 4)
     content, arrays = write(tmp_path, data, found).content()
     weight = data.edge_weight * found.conductances
     x = normalize(data.x - data.x.mean(0))

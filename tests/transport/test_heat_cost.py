@@ -26,7 +26,7 @@ def roll(num_points, dtype=torch.float64, k=10):
 
 @pytest.mark.parametrize("t", [1.0, 30.0])
 @pytest.mark.parametrize("kind", ["kernel", "sqdist"])
-@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
+@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_small_graphs_are_exact(t, kind, dtype, tol):
     edge_index, weight = random_graph(60, 0.1, num_isolated=2)
     factor = HeatCost(t, kind)(edge_index, weight.to(dtype), 60)
@@ -49,7 +49,9 @@ def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(kind, t, d
 
 
 @pytest.mark.parametrize("kind", ["kernel", "sqdist"])
-@pytest.mark.parametrize("options", [{}, {"rank": 3}, {"num_anchors": 6}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rank": 3}, {"num_anchors": 6}, {"num_anchors": 6, "rank": 3}]
+)
 def test_gradients_in_the_weights(kind, options):
     edge_index, weight = random_graph(10, 0.4, num_isolated=0)
     options = {"t": 2.0, "tol": 0, **options}
