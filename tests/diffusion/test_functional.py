@@ -139,7 +139,7 @@ def test_weights_get_gradients_of_zero_where_they_change_nothing(backend, normal
     for name, call in calls.items():
         weight = torch.ones(4, dtype=torch.float64, requires_grad=True)
         call(weight).sum().backward()
-        assert float(weight.grad.abs().max()) < 1e-13, name
+        assert float(weight.grad.abs().max()) < 1e-10, name
 
 
 @pytest.mark.parametrize("t", [1e-6, 1e-4, 1e-2])

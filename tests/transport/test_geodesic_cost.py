@@ -24,7 +24,7 @@ def shortest(edge_index, length, num_nodes):
 
 
 @pytest.mark.parametrize("num_nodes", [2, 5, 300])
-@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_a_path_is_exact(num_nodes, dtype, tol):
     half = torch.linspace(0.5, 2, num_nodes - 1, dtype=dtype)
     place = torch.cat([torch.zeros(1), half.double().cumsum(0)])
@@ -39,7 +39,7 @@ def test_points_in_a_plane_are_exact_when_all_are_joined():
     x = torch.randn(150, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     factor = GeodesicCost(num_landmarks=12, k=149)(x)
     assert factor.rank == 2
-    assert relative(factor.dense(), torch.cdist(x, x).square()) < 1e-12
+    assert relative(factor.dense(), torch.cdist(x, x).square()) < 1e-10
 
 
 @pytest.mark.parametrize("shape", [spiral, swiss_roll])
