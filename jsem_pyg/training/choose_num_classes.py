@@ -13,9 +13,11 @@ from torch_geometric.data import Data
 
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from .._precision import center_and_normalize, unit_rows
-from ..diffusion import heat_diffusion
+from ..diffusion.heat_coefficients import heat_coefficients, heat_degree
+from ..diffusion.times import MARGIN
 from ..kernels.edge_dot import edge_dot
 from ..neighbors import knn_graph
+from ..operators.laplacian import laplacian_operator
 from .clusters import APART, SpectralClusters, merged_clusters, valleys
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph, prepare_graph
@@ -342,11 +344,19 @@ def _stability(
     share.index_add_(0, source.cpu(), weight.cpu().double())
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)  # zero without edges
     at_first = F.one_hot(labels, count) * share.sqrt().to(graph.x)[:, None]
-    # The heat that two clusters share at time t is the product of what each has at half of it.
-    half = torch.tensor(times, dtype=torch.float64) / 2
-    later = heat_diffusion(at_first, graph.structure, weight, half, tol=TOLERANCE)
-    chance = at_first.square().sum(0).square().sum()
-    stayed: np.ndarray = (later.square().sum((1, 2)) - chance).double().cpu().numpy()
+    # <a, exp(-tL) a> is a sum of <a, T_k(S) a>, whatever the times; T_j(S) a and the next one give
+    # those for 2j and 2j + 1.
+    matrix = laplacian_operator(graph.structure, weight, dtype=at_first.dtype).matrix
+    degree = heat_degree(max(times), MARGIN * TOLERANCE)
+    before, term = at_first, matrix.apply(at_first)
+    moments = [at_first.square().sum().item(), (at_first * term).sum().item()]
+    while len(moments) <= degree:
+        moments.append(2 * term.square().sum().item() - moments[0])
+        before, term = term, 2 * matrix.apply(term) - before
+        moments.append(2 * (before * term).sum().item() - moments[1])
+    coefficients = heat_coefficients(torch.tensor(times, dtype=torch.float64), degree).numpy()
+    chance = at_first.square().sum(0).square().sum().item()
+    stayed: np.ndarray = moments[: degree + 1] @ coefficients - chance
     return stayed
 
 
