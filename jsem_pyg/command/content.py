@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _FEWEST = 3  # points that make a graph
 _MOST_CATEGORIES = 1_000
+_FULL = 5  # times the agreement with other columns is the weight of a category, at most one
+_LEAST_WEIGHT = 1e-3
 _MISSING = "(missing)"  # the category of rows that have none
 
 
@@ -48,12 +50,28 @@ class Content(NamedTuple):
         return np.bincount(self.point[self.point >= 0])
 
     def divisors(self, scale: str) -> np.ndarray | None:
-        """Choose what the columns [D] are divided by, or None; two categories are one apart."""
+        """Choose what the columns [D] are divided by, or None; categories are `weights` apart."""
         if self.vectors is None or scale == "none" or (scale == "auto" and not self.names):
             return None
-        from ..estimators.columns import spread  # with all of torch
+        from ..estimators.columns import agreement, spread  # with all of torch
 
-        return np.where(self.is_category, 2**0.5, spread(self.vectors, robust=scale != "standard"))
+        found = np.where(self.is_category, 2**0.5, spread(self.vectors, robust=scale != "standard"))
+        x = self.vectors / found
+        for columns in self._of_categories().values():
+            share = agreement(np.delete(x, columns, 1), self.vectors[:, columns].argmax(1))
+            found[columns] /= np.clip(_FULL * share, _LEAST_WEIGHT, 1)
+        return found
+
+    def weights(self, divisors: np.ndarray) -> dict[str, float]:
+        """Return how far apart two categories of each column are, by name."""
+        found = self._of_categories().items()
+        return {name: float(2**0.5 / divisors[columns[0]]) for name, columns in found}
+
+    def _of_categories(self) -> dict[str, np.ndarray]:
+        """Return which columns of `vectors` a column of categories became, by its name."""
+        ends = np.cumsum([len(each) for each in self.encoding.levels.values()])
+        parts = np.split(np.flatnonzero(self.is_category), ends[:-1])
+        return dict(zip(self.encoding.levels, parts, strict=True)) if len(ends) else {}
 
 
 def read_documents(columns: Sequence[Column], fewest: int = _FEWEST) -> Content:

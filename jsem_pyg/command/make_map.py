@@ -46,6 +46,9 @@ def make_map(
     else:
         x = content.vectors if scale is None else content.vectors / scale
     with limit_threads(len(x)):
+        if scale is not None and (weights := content.weights(scale)):
+            listed = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
+            steps.note(f"Categories count by their agreement with the rest, up to 1: {listed}.")
         clusterer = _fitted(x, choice, settings, steps)
         clusterer.save(folder.clusterer)
         with steps.step("naming"):
@@ -105,8 +108,6 @@ def _fitted(
     if choice.kind == "table":
         compared, scaled = _COMPARED[metric], _SCALED[settings.scale]
         steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
-        if settings.scale != "none" and "category" in {each.type for each in choice.points}:
-            steps.note("Two different categories are as far apart as numbers by one such spread.")
     with steps.step("clustering"):
         return DiffusionClusterer(
             settings.clusters or "auto",

@@ -13,6 +13,7 @@ NORMAL_IQR = 1.349  # of a normal distribution with standard deviation one
 UNITS = 30  # times a column varies more than another: a different unit
 WINDOW = 0.02  # of the values, whose range is how much a column varies, wherever its groups are
 UNCORRELATED = 1e-3  # neighbouring principal components
+ROWS, NEAR = 2_000, 10  # rows, and the nearest of each, by which categories are compared
 NAMED_BY = 2  # columns, that make the name of a cluster
 NAMED_APART = 0.5  # spreads that the median of such a column is away from that of all
 
@@ -73,6 +74,26 @@ def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
         deviation = np.where(differ, (high - low) / NORMAL_IQR, deviation)
     is_constant = np.ptp(x, axis=0) <= limits.eps * np.abs(x).max(0)
     return np.where(is_constant | (deviation < limits.tiny), 1.0, deviation)
+
+
+def agreement(x: np.ndarray, category: np.ndarray) -> float:
+    """Measure how much oftener than by chance near rows of x [N, D] have one category [N].
+
+    The answer is in [0, 1]; it is zero within twice the error that chance makes.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(len(x))[:ROWS]
+    x, category, count = x[rows], category[rows], min(NEAR, len(rows) - 1)
+    square = (x**2).sum(1)
+    distance = square[:, None] + square - 2 * x @ x.T + 1e-9 * rng.random((len(x), len(x)))
+    np.fill_diagonal(distance, np.inf)
+    near = np.argsort(distance, axis=1)[:, :count]  # equally near ones at random
+    chance = ((np.bincount(category) ** 2).sum() / len(x) - 1) / (len(x) - 1)
+    if chance >= 1:
+        return 0.0
+    same = float((category[near] == category[:, None]).mean())
+    error = np.sqrt(2 * chance / (1 - chance) / (len(x) * count))
+    return max((same - chance) / (1 - chance) - 2 * error, 0.0)
 
 
 def name_by_columns(

@@ -166,7 +166,6 @@ ROWS = "".join(f"{i * 7 % 11}.5,{i * i}\n" for i in range(20))
     ("name", "text", "option"),
     [
         ("odd.csv", f"a\n{ROWS.replace(',', ' : ')}", None),
-        ("space.csv", "a b\n" + ROWS.replace(",", " "), {"delimiter": " "}),
         ("commas.txt", ROWS, {"delimiter": ",", "header": 0}),
     ],
 )
@@ -205,9 +204,18 @@ def test_categories_are_columns_of_ones():
         [0, 0, 1, 5],
     ]
     assert found.missing == {"n": 1}
-    assert np.allclose(found.divisors("standard")[:3], 2**0.5)  # two categories are one apart
     again = later(found.encoding, {"c": "category"}, c=["never seen"], n=["7"])
     assert again.vectors.tolist() == [[0, 0, 0, 7]]
+
+
+def test_a_category_counts_by_its_agreement_with_the_other_columns():
+    rng = np.random.default_rng(0)
+    group, noise = np.repeat([0, 1], 200), rng.integers(0, 3, 400)
+    columns = {"n": 9 * group + rng.normal(size=400), "good": group, "none": noise}
+    found = content(types={"good": "category", "none": "category"}, **columns)
+    weights = found.weights(found.divisors("standard"))
+    assert weights["good"] == 1
+    assert weights["none"] < 0.1
 
 
 def test_rows_that_lack_a_number_are_left_out_or_filled_by_the_median():
