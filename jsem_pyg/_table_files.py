@@ -7,9 +7,10 @@ import logging
 import re
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ _BROKEN = (gzip.BadGzipFile, zipfile.BadZipFile)
 _DELIMITERS = ",;\t|"
 _PADDED = re.compile(r'(?m)(^|[,;\t|\s"])0\d+($|[,;\t|\s"])')  # codes such as 007, perhaps
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
+_LINES = 20  # in which white space is
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|NA|NaN|nan")
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
 _POINTS = ("x", "embeddings", "arr_0")
@@ -156,7 +159,9 @@ def _read_csv(
     except pd.errors.ParserError as error:
         raise ValueError(f"{error}. {fix}") from error
     if not isinstance(table.index, pd.RangeIndex):  # surplus cells are row names
-        raise ValueError(f"its rows are longer than its header. {fix}")
+        if delimiter != " ":
+            raise ValueError(f"its rows are longer than its header. {fix}")
+        table = table.reset_index()  # as R writes them
     table = table.rename(columns=str)
     if reading.header and all(name.replace(".", "").isdigit() for name in table.columns):
         listed = ", ".join(map(repr, table.columns))
@@ -165,14 +170,33 @@ def _read_csv(
 
 
 def _guess_delimiter(text: str) -> str:
-    """Return the delimiter that divides the first line into the most cells, or a comma."""
+    """Return the delimiter that divides the first line into the most cells, or a comma.
+
+    Where there is none, a space stands for white space that divides all lines alike, into numbers
+    mostly.
+    """
+    lines = StringIO(text[:_HEAD].lstrip("\r\n"), newline="")
+
+    def rows(delimiter: str) -> Iterator[list[str]]:
+        lines.seek(0)
+        return csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
 
     def fit(delimiter: str) -> tuple[bool, int]:
-        lines = StringIO(text[:_HEAD].lstrip("\r\n"), newline="")
-        cells = next(csv.reader(lines, delimiter=delimiter), [])
+        cells = next(rows(delimiter), [])
         return all('"' not in cell for cell in cells), len(cells)  # a cut quotation does not fit
 
-    return max(_DELIMITERS, key=fit)
+    best = max(_DELIMITERS, key=fit)
+    if fit(best)[1] > 1:
+        return best
+    divided = [[cell for cell in row if cell] for row in islice(rows(" "), _LINES)]
+    sizes = [len(row) for row in divided if row]
+    cells = [cell for row in divided[1:] for cell in row]
+    is_alike = len(set(sizes[1:])) == 1 and sizes[1] > 1 and sizes[1] - sizes[0] in (0, 1)
+    is_alike = is_alike and (sizes[1] > 2 or any("." in cell for cell in cells))  # else 12 345
+    if not is_alike or 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) <= len(cells):
+        return best
+    logger.warning("Columns are divided by white space; --delimiter says otherwise.")
+    return " "
 
 
 def as_text(cells: "pd.Series") -> list[str]:

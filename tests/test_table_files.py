@@ -160,3 +160,13 @@ def test_a_null_character_does_not_cut_a_cell_short(tmp_path):
     path.write_bytes(b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
     with pytest.raises(ValueError, match="holds a null character"):
         read_rows(path, Reading())
+
+
+def test_white_space_divides_columns_where_nothing_else_does(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text('"a b" c\n"New York" 1 2.5\nOslo 3 NA\n', encoding="utf-8")  # as R writes
+    found = read_rows(path)
+    assert list(found.columns) == ["index", "a b", "c"]
+    assert found["c"].isna().tolist() == [0, 1]
+    path.write_text("population\n12 345\n1 234\n", encoding="utf-8")
+    assert list(read_rows(path).columns) == ["population"]
