@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from .._checks import (
-    check_bool,
     check_choice,
     check_dense,
     check_edge_index,
@@ -54,7 +53,6 @@ def dirichlet_energy(
         tensor(4.)
     """
     check_choice("normalization", normalization, ("sym", None))
-    check_bool("relative", relative)
     check_float("x", x)
     check_dense("x", x)
     if x.dim() < 2:
