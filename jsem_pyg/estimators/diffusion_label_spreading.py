@@ -36,16 +36,15 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points when only a few have labels; -1 or "unknown" stands for no label.
 
     Labels spread over the graph of nearest neighbours by random walks that restart at the labels,
-    of three lengths, or by heat and a logistic regression of the features, whichever has the lower
-    loss of labels that are held out in turn. Self-training (:func:`~jsem_pyg.training.fit`) goes on
-    from there, and is kept if its own loss is lower by a standard error; between losses that are
-    closer, the smaller cut decides, as the mean over classes of the share of a class's weight.
-    Classes may have any shape, and count alike, however many labels or points they have.
+    of two lengths, as harmonic functions or as cosines, or by heat and a logistic regression of the
+    features, whichever has the lower loss of labels that are held out in turn. Self-training
+    (:func:`~jsem_pyg.training.fit`) goes on from there, and is kept if its own loss is lower by a
+    standard error; between losses that are closer, the smaller share of weight that leaves a class
+    decides, as a mean over classes. Classes count alike, however many labels or points they have.
 
-    With one label a class nothing can be held out. Labels then spread by the longest walks, which
-    is close to Poisson learning, and the probabilities are not measured by anything. The sizes of
-    the classes, where they are known, say most then: probabilities get these means, and classes
-    are told apart by heat, thresholds and sizes in turn.
+    With one label a class nothing can be held out: harmonic functions spread it, and nothing has
+    measured the probabilities. The sizes of the classes, where they are known, say most then:
+    probabilities get these means, and classes are told apart by heat, thresholds and sizes in turn.
 
     A point without a path to any label has the shares of the classes among the labels.
 
@@ -70,8 +69,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
-    Sources: Zhou et al., "Learning with local and global consistency", 2004; Calder et al.,
-    "Poisson learning: graph based semi-supervised learning at very low label rates", ICML 2020.
+    Sources: Zhu et al., "Semi-supervised learning using Gaussian fields and harmonic functions",
+    2003; Calder et al., "Poisson learning", ICML 2020, for sizes.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)

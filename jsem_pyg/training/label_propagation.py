@@ -90,10 +90,10 @@ def propagate_labels(
     out, since heat along them adds nothing.
 
     Rivals are heat at the start, and random walks that restart at the labels: heat averaged over
-    times, of a mean of 2, 32 or 332, by its amount or as the cosine with the mean of a class. What
-    was learned is kept if it predicts labels that are held out in turn better, where edges have
-    features by two standard errors; otherwise the best rival is the result, and all edges conduct
-    fully. A warning says if even the best is not better than chance. The error of a
+    times, of a mean of 32 or 332, as harmonic functions or as cosines with the mean of a class.
+    What was learned is kept if it predicts labels that are held out in turn better, where edges
+    have features by two standard errors; otherwise the best rival is the result, and all edges
+    conduct fully. A warning says if even the best is not better than chance. The error of a
     relation's conductance is a standard error over the folds: starting from the learned values, the
     conductances are fitted to each fold alone, at the learned time.
 

@@ -1,8 +1,8 @@
 """Ways to spread a few labels over a graph, and the choice among them by labels held out in turn.
 
-Random walks that restart at the labels follow the edges, the longer the less often they restart;
-where they never do, that is Poisson learning. Heat and logistic regression follows the features.
-Every class has the same mass, whatever the number of its labels or nodes.
+Random walks that restart at the labels follow the edges, the longer the less often they restart.
+Their visits are interpolated (harmonic functions), or compared as cosines. Heat and logistic
+regression follows the features. Every class has the same mass, whatever the number of its labels.
 """
 
 import itertools
@@ -22,8 +22,9 @@ from .heat_classifier import diffused_features, logistic_regression
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
-RESTARTS = (0.003, 0.03, 0.3)  # the first one where no label can be held out
-PARTS = 4  # of the labels of a class, whose walks say how far they spread
+RESTARTS = (0.003, 0.03)  # the first one where no label can be held out
+NARROWER = 4  # power of the weights of neighbours: that of a Gaussian half as wide
+PARTS = 4  # of the labels of a class, whose walks are told apart
 FOLDS = 5
 # Of classes with given sizes: rounds, steps to the sizes in each, times of heat, and sharpness.
 ROUNDS, STEPS, TIMES, SHARP = 20, 20, 3, 8.0
@@ -56,62 +57,62 @@ def ways_to_spread(
 ) -> tuple[float, list[Way]]:
     """Return the time for which features diffuse, and ways along the edges and by the features."""
     t, z = diffused_features(graph, times, seed)
-    walks = walks_along(graph.structure, graph.edge_weight)
+    mean = graph.weight.mean().clamp(min=torch.finfo(torch.float64).tiny)
+    walks = walks_along(graph.structure, (graph.weight / mean).pow(NARROWER))
     return t, [*walks, lambda labels: logarithm(logistic_regression(z, labels))]
 
 
-def walks_along(structure: GraphStructure, weight: Tensor | None) -> dict[Way, float]:
-    """Return walks of three lengths, by their visits or as cosines, and the mean time of each.
+def walks_along(structure: GraphStructure, weight: Tensor) -> dict[Way, float]:
+    """Return walks of two lengths, as harmonic functions or as cosines, and the mean time of each.
 
     A walk that restarts with probability a is heat over times t with density exp(-t / m) / m, of
     mean m = (1 - a) / a.
     """
-    ways = itertools.product((0.0, 1.0), RESTARTS)
     return {
-        partial(walk, structure, weight, restart, balance): (1 - restart) / restart
-        for balance, restart in ways
+        partial(walk, structure, weight, a, is_harmonic): (1 - a) / a
+        for is_harmonic, a in itertools.product((True, False), RESTARTS)
     }
 
 
 @torch.no_grad()
 def walk(
-    structure: GraphStructure,
-    weight: Tensor | None,
-    restart: float,
-    balance: float,
-    labels: Tensor,
+    structure: GraphStructure, weight: Tensor, restart: float, is_harmonic: bool, labels: Tensor
 ) -> Tensor:
-    r"""Return how often walks from the labels [N] of a class visit a node: logarithms [N, C].
+    """Compare nodes with the labels [N] of each class by walks from these: logarithms [N, C].
 
-    Relative to the node's weight; walks begin at each label of a class alike. With `balance` 1 the
-    visits are divided by the root of those from some labels of a class to others of it: the cosine
-    between the node and the mean of the class among the modes of the graph, where a class of many
-    nodes, which its walks hardly fill, is not at a disadvantage.
+    A harmonic function is one at the labels of a class, zero at others, elsewhere the mean of the
+    neighbours, less the restarts, by its mean over all nodes; of more than four labels a class,
+    parts have that value in the mean. Otherwise: the cosine between a node and the mean of a class
+    among the modes of the graph, by the visits from some labels of the class to others of it.
 
-    Sources: Zhou et al., "Learning with local and global consistency", 2004; Calder et al.,
-    "Poisson learning", ICML 2020, for the limit without restarts.
+    Sources: Zhu et al., "Semi-supervised learning using Gaussian fields and harmonic functions",
+    2003; Zhou et al., "Learning with local and global consistency", 2004.
     """
-    dtype = torch.float32 if structure.device.type == "mps" else torch.float64
-    ones = torch.ones(structure.num_edges, device=structure.device)
-    weight = (ones if weight is None else weight).to(dtype)
+    weight = weight if weight.device.type == "mps" else weight.double()
     degree = structure.row_sums(structure.to_slots(weight))[:, None]
     root = torch.where(degree > 0, degree, 1).sqrt()
     count = int(labels.max()) + 1
     part = labels * PARTS + group_places(labels, labels.clamp(min=0), count) % PARTS
     start = F.one_hot(part.clamp(min=0), count * PARTS).to(weight) * (labels >= 0)[:, None]
     visits = PersonalizedPageRank(restart)(start / root, structure, weight, tol=1e-9)
-    visits = (visits.clamp(min=0) / root * root.square().sum()).view(-1, count, PARTS)
-    size = start.sum(0).view(count, PARTS)
+    visits = visits.clamp(min=0) / root * root.square().sum()
+    size = start.sum(0)
+    if is_harmonic:
+        used = size > 0
+        mean = visits[:, used] / size[used]
+        between = (start[:, used] / size[used]).T @ mean
+        own = torch.eye(count).to(mean).repeat_interleave(PARTS, 0)[used]
+        values = (mean @ torch.linalg.solve(between, own)).clamp(min=0)
+        return logarithm(values / values.mean(0))
+    visits, start, size = (each.view(-1, count, PARTS) for each in (visits, start, size))
     scores = logarithm(visits.sum(-1) / size.sum(-1))
-    if balance == 0:
-        return scores
-    own = torch.einsum("nck,ncl->ckl", start.view(-1, count, PARTS), visits)
-    between = own.sum((1, 2)) - own.diagonal(dim1=1, dim2=2).sum(-1)
-    pairs = size.sum(-1).square() - size.square().sum(-1)
+    own = torch.einsum("nck,ncl->ckl", start, visits)
+    between = own.sum((1, 2)) - torch.einsum("ckk->c", own)
+    pairs = (size.sum(-1).square() - size.square().sum(-1))[0]
     spread = logarithm(between / pairs.clamp(min=1))
     known = pairs > 0  # of a class with one label, the mean of the others
     spread = torch.where(known, spread, spread[known].mean() if known.any() else spread)
-    return scores - balance / 2 * spread
+    return scores - spread / 2
 
 
 def logarithm(p: Tensor) -> Tensor:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -24,18 +26,40 @@ def a_graph():
     return TrainingGraph(torch.arange(8.0)[:, None], torch.cat([edge, edge.flip(0)], 1), weight)
 
 
-@pytest.mark.parametrize("restart", [0.3, 0.003])
-def test_walks_visit_as_dense_algebra_says(restart):
-    graph, labels = a_graph(), torch.tensor([0, 0, -1, -1, -1, 1, -1, -1])
+def kernel_of(graph, restart):
+    """Visits of walks from a node to others, by their degree, dense."""
     w = np.zeros((8, 8))
     w[graph.edge_index[0], graph.edge_index[1]] = graph.edge_weight
     degree = w.sum(1)
-    start = np.zeros((8, 2))
-    start[[0, 1], 0], start[5, 1] = 0.5, 1
-    visits = restart * np.linalg.inv(np.eye(8) - (1 - restart) * w @ np.diag(1 / degree)) @ start
-    expected = np.log(visits / degree[:, None] * degree.sum() + 1e-6)
-    scores = walk(graph.structure, graph.edge_weight, restart, 0.0, labels)
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    visits = restart * np.linalg.inv(np.eye(8) - (1 - restart) * w / degree)
+    return visits / degree[:, None] * degree.sum()
+
+
+@pytest.mark.parametrize("restart", [0.3, 0.003])
+def test_harmonic_functions_are_as_dense_algebra_says(restart):
+    """Labels are given, other nodes means of their neighbours times one minus the restart."""
+    graph, labels = a_graph(), torch.tensor([0, 0, -1, -1, -1, 1, -1, -1])
+    scores = walk(graph.structure, graph.edge_weight, restart, True, labels)
+    values = scores.exp() - 1e-6
+    values = values / values.amax(0)
+    known = labels >= 0
+    torch.testing.assert_close(values[known], nn.functional.one_hot(labels[known]).double())
+    w = torch.zeros(8, 8).double()
+    w[graph.edge_index[0], graph.edge_index[1]] = graph.edge_weight.double()
+    mean = (1 - restart) * w @ values / w.sum(1, keepdim=True)
+    torch.testing.assert_close(values[~known], mean[~known])
+    torch.testing.assert_close(scores.exp().mean(0), torch.full((2,), 1 + 1e-6).double())
+
+
+def test_of_many_labels_parts_have_the_value_of_their_class_in_the_mean():
+    graph, labels = a_graph(), torch.tensor([0, 0, 0, 0, 0, 1, -1, 0])
+    values = walk(graph.structure, graph.edge_weight, 0.03, True, labels).exp() - 1e-6
+    kernel = kernel_of(graph, 0.03)
+    part = np.eye(8)[[0, 1, 2, 3, 5]] + 0
+    part[0, [0, 4]] = part[1, [1, 7]] = 0.5  # the fifth and sixth label join the first and second
+    expected = kernel @ part.T @ np.linalg.solve(part @ kernel @ part.T, np.eye(2)[[0, 0, 0, 0, 1]])
+    expected = expected.clip(0)
+    np.testing.assert_allclose(values, expected / expected.mean(0), atol=1e-6)
 
 
 def test_the_way_of_the_lowest_loss_of_held_out_labels_is_chosen():
@@ -72,17 +96,14 @@ def test_nothing_is_claimed_where_nothing_can_be_held_out():
     assert seen == [0, 0]  # the only label of a class is always there
 
 
-def test_a_balanced_walk_is_the_cosine_to_the_mean_of_a_class():
+def test_a_walk_is_the_cosine_to_the_mean_of_a_class():
     """Dense, from labels to other labels of the class; of a class with one, as the others are."""
     graph, labels = a_graph(), torch.tensor([0, 0, 1, 1, 1, 2, -1, -1])
-    w = np.zeros((8, 8))
-    w[graph.edge_index[0], graph.edge_index[1]] = graph.edge_weight
-    degree = w.sum(1)
-    kernel = 0.03 * np.linalg.inv(np.eye(8) - 0.97 * w / degree) / degree[:, None] * degree.sum()
+    kernel = kernel_of(graph, 0.03)
     mean = np.stack([kernel[:, labels == c].mean(1) for c in range(3)], 1)
     own = [kernel[0, 1], (kernel[2, 3] + kernel[2, 4] + kernel[3, 4]) / 3]
     own.append((own[0] * own[1]) ** 0.5)
-    scores = walk(graph.structure, graph.edge_weight, 0.03, 1.0, labels)
+    scores = walk(graph.structure, graph.edge_weight, 0.03, False, labels)
     expected = np.log(mean / np.sqrt(own))[:6]
     np.testing.assert_allclose(scores[:6], expected, rtol=1e-5, atol=1e-5)
 
@@ -115,6 +136,14 @@ def test_ways_follow_the_edges_and_the_features():
     assert ways[-1](labels)[6:].argmax(1).tolist() == [1, 1]
 
 
+def test_a_unit_of_weights_changes_no_way():
+    graph, labels = a_graph(), torch.tensor([0, 0, 1, 1, -1, -1, -1, -1])
+    other = replace(graph, edge_weight=1e6 * graph.edge_weight)
+    both = (ways_to_spread(each, [1.0], seed=0)[1] for each in (graph, other))
+    for way, same in zip(*both, strict=True):
+        torch.testing.assert_close(way(labels), same(labels), atol=1e-4, rtol=1e-4)
+
+
 def test_sizes_that_are_given_are_those_of_the_result():
     """A path of thirty nodes, and a pair that no label reaches: it does not count."""
     path = torch.arange(29)
@@ -123,7 +152,7 @@ def test_sizes_that_are_given_are_those_of_the_result():
     labels = torch.full((32,), -1)
     labels[[0, 29]] = torch.tensor([0, 1])
     weight = torch.ones(60).double()
-    start = walk(graph.structure, weight, 0.03, 0.0, labels).softmax(1)
+    start = walk(graph.structure, weight, 0.03, True, labels).softmax(1)
     for many in (6, 15, 24):
         sizes = read_sizes([many, 30 - many], 2)
         p = fill_sizes(graph.structure, weight, start, labels, sizes)
