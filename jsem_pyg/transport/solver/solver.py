@@ -36,12 +36,18 @@ def gromov_wasserstein(
     p: Tensor | None = None,
     q: Tensor | None = None,
     epsilon: float = 0.01,
+    absolute: bool = False,
     features: tuple[Tensor, Tensor] | None = None,
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
     mass: float | Literal["source"] | None = None,
+    coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
-    **options: Any,
+    tol: float = 1e-3,
+    max_iter: int = 20,
+    seed: int = 0,
+    backend: str = "auto",
+    progress: bool = True,
 ) -> Plan:
     r"""Find which points of two spaces correspond, from the costs inside each space alone.
 
@@ -69,6 +75,7 @@ def gromov_wasserstein(
             everywhere. Small ones give sharp plans. Cooling ends before if rows are so sharp
             that a colder plan would be the same, and goes on if both sides turn out to be
             copies; :attr:`Plan.epsilon` is the last temperature.
+        absolute: `epsilon` is in the unit of squared costs instead, and holds whatever happens.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
         alpha: in (0, 1), the weight of the structure; features have the rest.
@@ -80,22 +87,17 @@ def gromov_wasserstein(
             points of both sides. "source" keeps the masses of the source alone, and all its points
             find partners: semi-relaxed, such as a sample that is mapped into an atlas. None: both
             masses are kept.
+        coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
             "zero" (the independent plan); or a plan to go on from. None: all; without "heat" if
             one side has no more than three dimensions.
-        **options: how it is solved, by name:
-
-            - `absolute`: whether `epsilon` is in the unit of squared costs instead, and holds
-              whatever happens;
-            - `coarse`: the number of cells that starts are raced on, 300;
-            - `tol`: of the marginal error `sum |c - q|`, and of the relative change of a solution
-              in a step, 0.001;
-            - `max_iter`: steps at the last temperature, 20, after which it is a warning not to have
-              converged;
-            - `seed`: of samples and quantisation, 0;
-            - `backend`: "torch", "numba", "triton" or "auto";
-            - `progress`: show a bar, if there is a terminal to show it in.
+        tol: of the marginal error `sum |c - q|`, and of the relative change of a solution in a
+            step.
+        max_iter: steps at the last temperature, after which it is a warning not to have converged.
+        seed: of samples and quantisation.
+        backend: "torch", "numba", "triton" or "auto".
+        progress: show a bar, if there is a terminal to show it in.
 
     Returns:
         The plan; its `cost` is the objective without the entropy, in the unit of squared costs.
@@ -117,7 +119,8 @@ def gromov_wasserstein(
     """
     question = read_question(
         source, target, cost=cost, p=p, q=q, features=features, known_pairs=known_pairs,
-        epsilon=epsilon, alpha=alpha, mass=mass, starts=starts, **options,
+        epsilon=epsilon, absolute=absolute, alpha=alpha, mass=mass, coarse=coarse, starts=starts,
+        tol=tol, max_iter=max_iter, seed=seed, backend=backend, progress=progress,
     )  # fmt: skip
     return solve(question, is_sharpened=True)
 
