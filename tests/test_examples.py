@@ -275,6 +275,7 @@ RUNS = [
         "--quick --split random --script gcn link_pred autoencoder --conv gcn ours_curvature",
     ),
     Run("benchmarks/heterophilous", "--quick", once="run", slow=True),
+    Run("benchmarks/directed", "--quick", lambda table: table.notna(), once="run", slow=True),
     Run(
         "benchmarks/denoising",
         "--quick --methods noisy heat learned",

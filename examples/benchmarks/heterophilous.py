@@ -34,7 +34,9 @@ import argparse
 import itertools
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -43,7 +45,7 @@ import torch
 import torch.nn.functional as F
 from helpers.heterophilous_graphs import PARTS, load, score, small_grid
 from helpers.heterophilous_layers import LAYER_VARIANTS, Layers
-from helpers.heterophilous_network import VARIANTS, Net, Settings
+from helpers.heterophilous_network import VARIANTS, Settings, make_net
 from reporting import Rows, markdown, parser_of
 from study.comparison import paired_comparisons
 from torch.nn import Module
@@ -112,11 +114,11 @@ NUM_LOOKS = 20  # at the validation nodes, in a training
 RUN = ["seed", "dataset", "method"]  # what a row is of; the seed is the split
 
 
-def run(data: Data, graph: GraphStructure, variant: str, split: int, how: Settings) -> dict:
+def run(make: Callable[[], Module], data: Data, split: int, how: Settings) -> dict:
     """Train on one split; the test score is that of the best epoch on the validation nodes."""
     seed_everything(split)
     has_blocks = how.form == "blocks"
-    model = (Net if has_blocks else Layers)(variant, data, graph, how)
+    model = make()
     train, val, test = (data[f"{part}_mask"][:, split] for part in PARTS)
     optimizer, schedule = training(model, how)
     stride = max(how.epochs // NUM_LOOKS, 1) if has_blocks else 1
@@ -158,9 +160,12 @@ def run_missing(path: Path, sets: dict[str, Data], variants: list[str], splits: 
     for split, name in itertools.product(splits, sets):
         for variant in variants_of(SETTINGS[name]):
             if variant in variants and (split, name, variant) not in done:
-                found = run(sets[name], graphs[name], variant, split, SETTINGS[name])
+                how = SETTINGS[name]
+                form = make_net if how.form == "blocks" else Layers
+                make = partial(form, variant, sets[name], graphs[name], how)
+                found = run(make, sets[name], split, how)
                 key = dict(zip(RUN, (split, name, variant), strict=True))
-                rows.add(key | asdict(SETTINGS[name]) | found)
+                rows.add(key | asdict(how) | found)
 
 
 def variants_of(how: Settings) -> tuple[str, ...]:

@@ -19,11 +19,13 @@ PARTS = ("train", "val", "test")
 
 
 def load(name: str, folder: Path) -> Data:
-    """A graph with both directions of every edge, and masks [N, splits]."""
+    """A graph with both directions of every edge, but for *_directed, and masks [N, splits]."""
     with np.load(folder / f"{name}.npz") as file:
         arrays = {key: torch.from_numpy(file[key]) for key in file.files}
     x, edges = arrays["node_features"].float(), arrays["edges"].t().long()
-    edge_index = to_undirected(remove_self_loops(edges)[0], num_nodes=len(x))
+    edge_index = remove_self_loops(edges)[0]
+    if not name.endswith("_directed"):
+        edge_index = to_undirected(edge_index, num_nodes=len(x))
     masks = {f"{part}_mask": arrays[f"{part}_masks"].bool().t() for part in PARTS}
     return Data(x=x, edge_index=edge_index, y=arrays["node_labels"].long(), **masks)
 

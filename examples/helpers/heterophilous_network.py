@@ -1,5 +1,6 @@
 """The residual network of `heterophilous.py`, in which only what the edges carry differs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -171,12 +172,10 @@ _FORMS = {
 class Block(Module):
     """Normalise, look around, a perceptron, and a residual."""
 
-    def __init__(self, variant: str, channels: int, dropout: float) -> None:
+    def __init__(self, around: Module | None, channels: int, dropout: float) -> None:
         super().__init__()
         self.norm = LayerNorm(channels)
-        self.around: Bands | Heads | Beside | None = None
-        if variant != "none":
-            self.around = _FORMS.get(variant, Bands)(variant, channels)
+        self.around = around
         width = channels if self.around is None else self.around.width
         self.scale = BatchNorm1d(width)
         self.mix = Linear(width, channels)
@@ -210,24 +209,28 @@ class BagOfWords(Module):
 
 
 class Net(Module):
-    """For the nodes of one graph."""
+    """For the nodes of one graph; `around` makes what a block of so many channels looks around by.
 
-    def __init__(self, variant: str, data: Data, graph: GraphStructure, how: Settings) -> None:
+    That has a `width`, and is called with features and `edges`, which are the graph if not given.
+    """
+
+    def __init__(
+        self,
+        around: Callable[[int], Module | None],
+        data: Data,
+        graph: GraphStructure,
+        how: Settings,
+        edges: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.how, self.x = how, data.x
-        size = (data.num_nodes, data.num_nodes)
-        # PyG's sparse path: the same numbers as messages, three times as fast.
-        self.edges: Tensor | GraphStructure = graph
-        if variant == "gcn":
-            self.edges = to_torch_csr_tensor(data.edge_index, size=size)
-        elif variant == "cheb":
-            self.edges = data.edge_index
+        self.edges = graph if edges is None else edges
         is_sparse = data.num_features > MANY_FEATURES
         self.words = BagOfWords(data.x, how.hidden) if is_sparse else None
         self.lin = None if is_sparse else Linear(data.num_features, how.hidden)
         self.geometry = node_geometry(graph) if how.geometry else None
         self.place = Linear(self.geometry.size(1), how.hidden) if how.geometry else None
-        blocks = (Block(variant, how.hidden, how.dropout) for _ in range(how.blocks))
+        blocks = (Block(around(how.hidden), how.hidden, how.dropout) for _ in range(how.blocks))
         self.blocks = ModuleList(blocks)
         self.norm = LayerNorm(how.hidden)
         self.out = Linear(how.hidden, int(data.y.max()) + 1)
@@ -244,3 +247,15 @@ class Net(Module):
         for block in self.blocks:
             h = block(h, self.edges)
         return self.out(self.norm(h))
+
+
+def make_net(variant: str, data: Data, graph: GraphStructure, how: Settings) -> Net:
+    """One of VARIANTS."""
+    form = _FORMS.get(variant, Bands)
+    edges = None
+    if variant == "gcn":  # PyG's sparse path: the same numbers as messages, three times as fast
+        edges = to_torch_csr_tensor(data.edge_index, size=(data.num_nodes,) * 2)
+    elif variant == "cheb":
+        edges = data.edge_index
+    around = (lambda _: None) if variant == "none" else (lambda width: form(variant, width))
+    return Net(around, data, graph, how, edges)
