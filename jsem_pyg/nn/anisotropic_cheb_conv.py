@@ -104,10 +104,8 @@ class AnisotropicChebConv(AnisotropicDiffusion):
         times = read_layer_times(self.time, self.filter, x)
         given = edge_index, edge_weight, edge_attr, node_mass, edge_type
         operator = self.operator(x, times, *given)
-        if is_first:
-            out = evolve(self.lin(x), operator, times, self.options).squeeze(-3)
-        else:
-            out = self.lin(join_scales(evolve(x, operator, times, self.options)))
+        out = evolve(self.lin(x) if is_first else x, operator, times, self.options)
+        out = out.squeeze(-3) if is_first else self.lin(join_scales(out))
         return out if self.bias is None else out + self.bias
 
     def reset_parameters(self) -> None:

@@ -72,10 +72,8 @@ class HypergraphChebConv(HypergraphDiffusion):
         check_channels(x, self.lin, self.in_channels, self.num_scales)
         times = read_layer_times(self.time, self.filter, x)
         graph = self.read(x, hyperedge_index, hyperedge_weight)
-        if is_first:
-            out = hypergraph_heat(self.lin(x), *graph, times, self.options).squeeze(-3)
-        else:
-            out = self.lin(join_scales(hypergraph_heat(x, *graph, times, self.options)))
+        out = hypergraph_heat(self.lin(x) if is_first else x, *graph, times, self.options)
+        out = out.squeeze(-3) if is_first else self.lin(join_scales(out))
         return out if self.bias is None else out + self.bias
 
     def reset_parameters(self) -> None:
