@@ -57,8 +57,12 @@ def ways_to_spread(
 ) -> tuple[float, list[Way]]:
     """Return the time for which features diffuse, and ways along the edges and by the features."""
     t, z = diffused_features(graph, times, seed)
-    mean = graph.weight.mean().clamp(min=torch.finfo(torch.float64).tiny)
-    walks = walks_along(graph.structure, (graph.weight / mean).pow(NARROWER))
+    structure = graph.structure
+    # Of whole edges: a power magnifies what differs between directions, and is no sum of repeats.
+    slots = structure.symmetric(structure.to_slots(graph.weight))
+    mean = slots.mean().clamp(min=torch.finfo(torch.float64).tiny)
+    powers = structure.share_among_edges((slots / mean).pow(NARROWER))
+    walks = walks_along(structure, powers)
     return t, [*walks, lambda labels: logarithm(logistic_regression(z, labels))]
 
 

@@ -144,6 +144,23 @@ def test_a_unit_of_weights_changes_no_way():
         torch.testing.assert_close(way(labels), same(labels), atol=1e-4, rtol=1e-4)
 
 
+def test_repeats_and_rounding_of_weights_change_no_way():
+    """An edge given twice is one of the sum; directions may differ as far as checks allow."""
+    graph, labels = a_graph(), torch.tensor([0, -1, -1, -1, 1, -1, -1, -1])
+    first, weight = graph.edge_index[:, [0, 6]], graph.edge_weight.clone()
+    weight[[0, 6]] *= 0.5
+    repeated = torch.cat([graph.edge_index, first], 1), torch.cat([weight, weight[[0, 6]]])
+    rounded = graph.edge_weight * torch.tensor([1 + 4e-5, 1 - 4e-5]).repeat_interleave(6)
+    others = [
+        replace(graph, edge_index=repeated[0], edge_weight=repeated[1]),
+        replace(graph, edge_weight=rounded),
+    ]
+    for other in others:
+        both = (ways_to_spread(each, [1.0], seed=0)[1] for each in (graph, other))
+        for way, same in zip(*both, strict=True):
+            torch.testing.assert_close(way(labels), same(labels), atol=1e-3, rtol=1e-3)
+
+
 def test_sizes_that_are_given_are_those_of_the_result():
     """A path of thirty nodes, and a pair that no label reaches: it does not count."""
     path = torch.arange(29)
