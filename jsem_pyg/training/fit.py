@@ -105,7 +105,9 @@ def fit(
         **options: Of self-training:
 
             - `times`: diffusion times of the features to choose from.
-            - `labels`: [N] known classes in [0, C) to begin with, -1 where unknown.
+            - `labels`: [N] known classes in [0, C) to begin with, -1 where unknown. They spread by
+              the features, or along edges by the fourth power of `edge_weight`, as labels that are
+              held out prefer.
 
             Of signals:
 
