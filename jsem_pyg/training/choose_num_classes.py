@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
-from .._precision import center_and_normalize, unit_rows
+from .._precision import center_and_normalize, compute_dtype, unit_rows
 from ..diffusion.heat_coefficients import heat_coefficients, heat_degree
 from ..diffusion.times import MARGIN
 from ..kernels.edge_dot import edge_dot
@@ -343,7 +343,8 @@ def _stability(
     share = torch.zeros(len(labels), dtype=torch.float64)
     share.index_add_(0, source.cpu(), weight.cpu().double())
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)  # zero without edges
-    at_first = F.one_hot(labels, count) * share.sqrt().to(graph.x)[:, None]
+    root = share.sqrt().to(graph.x.device, compute_dtype(graph.x))  # half is too coarse for sums
+    at_first = F.one_hot(labels, count) * root[:, None]
     # <a, exp(-tL) a> is a sum of <a, T_k(S) a>, whatever the times; T_j(S) a and the next one give
     # those for 2j and 2j + 1.
     matrix = laplacian_operator(graph.structure, weight, dtype=at_first.dtype).matrix

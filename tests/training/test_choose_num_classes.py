@@ -72,8 +72,10 @@ def test_clusters_that_features_do_not_tell_score_nothing():
     assert choose_num_classes(data, largest=3).curve[3] < 0.2
 
 
-def test_stability_is_that_of_the_formula():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_stability_is_that_of_the_formula(dtype):
     data = blobs(3, 10)
+    data.x = data.x.to(dtype)
     labels = torch.arange(30) % 4
     weight = torch.zeros(30, 30, dtype=torch.float64)
     weight[data.edge_index[0], data.edge_index[1]] = data.edge_weight.double()
