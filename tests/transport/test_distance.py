@@ -119,6 +119,11 @@ def test_gradients_in_masses_are_refused(name):
         gw_distance(*case.sides(case.tensors), **{name: mass}, progress=False)
 
 
+def test_a_misspelled_option_is_named():
+    with pytest.raises(TypeError, match="'max_itre' to be left out of gw_distance"):
+        gw_distance(torch.eye(3), torch.eye(3), max_itre=3)
+
+
 @pytest.mark.parametrize("name", ["x", "y", "phi"])
 def test_a_second_derivative_is_refused(name):
     """The plan moves as well, which its first derivative does not show."""

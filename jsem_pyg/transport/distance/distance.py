@@ -7,6 +7,7 @@ the minimiser held fixed.
 import math
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from ..plan.plan import Plan
 from ..plan.scores import FactoredScores, average
 from ..problem.objective import fused_cost, known_pull
 from ..solver.pose import Question, read_question
-from ..solver.solver import solve
+from ..solver.solver import gromov_wasserstein, solve
 
 
 @outside_inference()
@@ -80,6 +81,12 @@ def gw_distance(
             raise ValueError(
                 f"Expected '{name}' without a gradient (got requires_grad=True). To fix this, pass "
                 f"{name}.detach(); POT's ot.gromov.gromov_wasserstein2 has gradients in masses."
+            )
+    for name, value in options.items():
+        if name not in signature(gromov_wasserstein).parameters:
+            raise TypeError(
+                f"Expected '{name}' to be left out of gw_distance, which takes the options of "
+                f"gromov_wasserstein (got {value!r})."
             )
     question = read_question(source, target, p=p, q=q, tol=tol, max_iter=max_iter, **options)
     tensors = (question.first.x, question.second.x, *(question.features or ()))
