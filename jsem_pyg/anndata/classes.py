@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._checks import check_nonnegative_int, check_text
 from .._extras import import_optional
 from ..estimators import DiffusionClusterer, DiffusionLabelSpreading
 from ..estimators.diffusion_label_spreading import find_unknown
@@ -40,6 +41,7 @@ def cluster(
     """
     adata = open_adata(adata, copy)
     check_key("key_added", key_added)
+    check_nonnegative_int("random_state", random_state)
     points = read_rep(adata, use_rep)
     model = DiffusionClusterer(n_clusters, metric="l2", scale=None, random_state=random_state)
     tree = model.fit(points).tree_
@@ -88,8 +90,10 @@ def propagate_labels(
         copy: return a copy in place of None.
     """
     adata = open_adata(adata, copy)
+    check_text("key", key)
     key_added = f"{key}_propagated" if key_added is None else key_added
     check_key("key_added", key_added)
+    check_nonnegative_int("random_state", random_state)
     if key not in adata.obs:
         raise ValueError(
             f"Expected 'key' to name a column of 'adata.obs' (got {key!r}; there is "

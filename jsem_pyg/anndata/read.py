@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from .._checks import check_instance, check_signal_range, check_text, tensor_of
+from .._checks import check_bool, check_instance, check_signal_range, check_text, tensor_of
 from .._extras import import_optional
 
 PCA = "X_pca"
@@ -16,6 +16,7 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
     """Return an AnnData in memory to write to: the object itself, or a copy."""
     kind = import_optional("anndata", "jsem_pyg.anndata").AnnData
     check_instance(name, adata, kind, "an AnnData")
+    check_bool("copy", copy)
     if adata.n_obs == 0:
         raise ValueError(f"Expected '{name}' to have cells (got shape {adata.shape}).")
     if adata.isbacked and not copy:
@@ -28,6 +29,8 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
 
 def read_graph(adata: Any, neighbors_key: str | None = None) -> tuple[str, csr_matrix]:
     """Read the weights of scanpy's neighbour graph, in float64, and what they are called."""
+    if neighbors_key is not None:
+        check_text("neighbors_key", neighbors_key)
     name = "neighbors" if neighbors_key is None else neighbors_key
     entry = adata.uns.get(name, {})
     check_instance(f"adata.uns[{name!r}]", entry, Mapping, "what scanpy.pp.neighbors writes")
@@ -70,10 +73,13 @@ def read_rep(
 
 def read_expression(adata: Any, layer: str | None = None) -> Any:
     """Read the matrix X or a layer, sparse or dense as it is, in float32 or float64."""
-    if layer is not None and layer not in adata.layers:
-        raise ValueError(
-            f"Expected 'layer' to name a layer (got {layer!r}; there is {sorted(adata.layers)})."
-        )
+    if layer is not None:
+        check_text("layer", layer)
+        if layer not in adata.layers:
+            raise ValueError(
+                f"Expected 'layer' to name a layer (got {layer!r}; there is "
+                f"{sorted(adata.layers)})."
+            )
     name = "adata.X" if layer is None else f"adata.layers[{layer!r}]"
     x = adata.X if layer is None else adata.layers[layer]
     if x is None:

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from .._checks import (
+    check_bool,
     check_instance,
     check_labels,
+    check_nonnegative_int,
     check_points,
     check_positive_int,
     check_tensor,
@@ -87,6 +89,7 @@ def clustering_scores(
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
+    check_bool("normalize", normalize)
     given = _as_tensor("x", x).detach().cpu()
     check_points("x", given)
     given = given if given.dtype == torch.float64 else given.float()
@@ -122,6 +125,8 @@ def _as_seeds(seeds: int | Iterable[int]) -> list[int]:
     chosen = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     if not chosen:
         raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
+    for seed in chosen:
+        check_nonnegative_int("seeds", seed)
     return list(map(int, chosen))
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .._checks import (
+    check_bool,
     check_choice,
     check_dense,
     check_edge_index,
@@ -53,6 +54,7 @@ def dirichlet_energy(
         tensor(4.)
     """
     check_choice("normalization", normalization, ("sym", None))
+    check_bool("relative", relative)
     check_float("x", x)
     check_dense("x", x)
     if x.dim() < 2:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_labels, check_positive_int
+from .._checks import check_bool, check_choice, check_labels, check_positive_int
 from .affinity import (
     KERNELS,
     SYMMETRIZATIONS,
@@ -37,6 +37,7 @@ class GraphOptions:
         check_choice("metric", self.metric, METRICS)
         check_choice("kernel", self.kernel, tuple(KERNELS))
         check_choice("symmetrize", self.symmetrize, tuple(SYMMETRIZATIONS))
+        check_bool("connect", self.connect)
         if self.kernel == "cosine" and self.metric != "cosine":
             raise ValueError(
                 "Expected metric='cosine' for kernel='cosine', which is (1 + cos) / 2 (got "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_positive
+from .._checks import check_bool, check_choice, check_nonnegative_int, check_positive
 from .._progress import progress_bar
 from .._random import seeded
 from .flat_search import FlatSearch
@@ -46,7 +46,9 @@ class SearchOptions:
             raise ValueError(
                 f"Expected 'recall_target' to be in (0, 1] (got {self.recall_target})."
             )
+        check_nonnegative_int("seed", self.seed)
         object.__setattr__(self, "seed", int(self.seed))  # not NumPy's, of few bits
+        check_bool("progress", self.progress)
 
 
 class Searcher:

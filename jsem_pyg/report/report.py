@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_choice
+from .._checks import (
+    check_bool,
+    check_choice,
+    check_nonnegative_int,
+    check_text,
+)
 from .._files import as_path, check_writable, write_whole
 from ..training.choose_num_classes import say_distinctness
 from .content import (
@@ -21,7 +26,7 @@ from .content import (
     read_texts,
     to_grid,
 )
-from .findings import read_findings
+from .findings import Findings, read_findings
 from .layout import LAYOUTS, SHARES, choose_layout, import_umap, place_points
 from .page import plotly_script, render, score_table, settings_table
 
@@ -108,7 +113,10 @@ def report(
     target = as_path("path", path)
     if target.is_dir() or not target.suffix:
         target = target / "map.html"
+    check_text("title", title)
     check_choice("layout", layout, LAYOUTS)
+    check_nonnegative_int("random_state", random_state)
+    check_bool("progress", progress)
     graph, found = read_findings(data, result)
     if cluster_names is None:
         cluster_names = getattr(result, "cluster_names_", None)
@@ -150,12 +158,17 @@ def report(
         groupings=groupings,
         times=times,
         sized=sizes is not None,
-        distinctness=None
-        if found.distinctness is None
-        else say_distinctness(found.distinctness, len(groupings[0].names)),
+        distinctness=_distinctness(found, len(groupings[0].names)),
         layout={"tsne": "t-SNE"}.get(layout, layout.upper()),
         **tables,
     )
     encoded = page.encode("utf-8", "backslashreplace")  # halves of characters
     write_whole(target, encoded)
     return target
+
+
+def _distinctness(found: Findings, num_clusters: int) -> str | None:
+    """Say how distinct the clusters are, if that was measured."""
+    if found.distinctness is None:
+        return None
+    return say_distinctness(found.distinctness, num_clusters)

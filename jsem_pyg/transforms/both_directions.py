@@ -6,6 +6,7 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from .._checks import (
+    check_bool,
     check_edge_index,
     check_edge_type,
     check_edge_weight,
@@ -51,6 +52,7 @@ class BothDirections(BaseTransform):
     """
 
     def __init__(self, keep_types: bool = True) -> None:
+        check_bool("keep_types", keep_types)
         self.keep_types = keep_types
 
     def forward(self, data: Data) -> Data:

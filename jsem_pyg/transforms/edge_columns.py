@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import FLOATS, check_choice, check_nonnegative, check_rows
+from .._checks import FLOATS, check_bool, check_choice, check_nonnegative, check_rows
 from .._precision import unit_rows
 from ..curvature import forman_curvature, jaccard_overlap, robust_standardize
 from ..curvature.forman_ricci import METHODS
@@ -29,6 +29,8 @@ class EdgeColumns(BaseTransform):
     """
 
     def __init__(self, norm: bool, cat: bool) -> None:
+        check_bool("norm", norm)
+        check_bool("cat", cat)
         self.norm = norm
         self.cat = cat
 

@@ -5,6 +5,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from .._checks import check_nonnegative_int, check_positive_int, check_text
 from ..diffusion import low_modes
 from ._batch import check_single
 
@@ -38,6 +39,10 @@ class AddLowModes(BaseTransform):
     def __init__(
         self, k: int, attr_name: str | None = "laplacian_eigenvector_pe", seed: int = 0
     ) -> None:
+        check_positive_int("k", k)
+        check_nonnegative_int("seed", seed)
+        if attr_name is not None:
+            check_text("attr_name", attr_name)
         self.k, self.attr_name, self.seed = k, attr_name, seed
 
     def forward(self, data: Data) -> Data:

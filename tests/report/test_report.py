@@ -137,6 +137,7 @@ def test_few_points(tmp_path, count):
         ({"scores": [1.0]}, "Expected 'scores' to be a pandas.DataFrame or a mapping"),
         ({"settings": 3}, "Expected 'settings' to be a mapping"),
         ({"layout": "circle"}, "Expected 'layout' to be one of 'auto', 'umap', 'pca'"),
+        ({"title": None}, "Expected 'title' to be a string"),
         ({"images": np.zeros((60, 4))}, r"'images' to be finite \[60, H, W\].*got \[60, 4\]"),
     ],
 )

@@ -47,3 +47,5 @@ def test_refuses_batches_and_no_graph():
         AddLowModes(2)(Batch.from_data_list([graph(), graph()]))
     with pytest.raises(ValueError, match="'edge_index'"):
         AddLowModes(2)(Data(x=torch.ones(3, 1)))
+    with pytest.raises(ValueError, match="'k'"):
+        AddLowModes(0)

@@ -8,6 +8,7 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from ..._checks import check_bool
 from ..._files import as_path, check_writable, sole_writer, write_whole
 from ..._progress import progress_bar
 from ...diffusion.options import HeatOptions
@@ -97,6 +98,8 @@ def diffuse_file(
                [0.19, 0.35, 0.32]], dtype=float32)
     """
     limit = parse_memory("memory", memory)
+    check_bool("resume", resume)
+    check_bool("progress", progress)
     options = HeatOptions(degree, tol, normalization, backend)
     array = Source(source)
     path = _check_target(target, array)
