@@ -55,6 +55,7 @@ def knn_search(
         device of `x`; float64 for float64 points, float32 for all others.
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
         >>> neighbor, distance = knn_search(x, k=1, metric="l2")
         >>> neighbor.flatten().tolist(), distance.flatten().tolist()
