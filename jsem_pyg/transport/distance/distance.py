@@ -82,11 +82,11 @@ def gw_distance(
                 f"Expected '{name}' without a gradient (got requires_grad=True). To fix this, pass "
                 f"{name}.detach(); POT's ot.gromov.gromov_wasserstein2 has gradients in masses."
             )
-    for name, value in options.items():
+    for name in options:
         if name not in signature(gromov_wasserstein).parameters:
             raise TypeError(
                 f"Expected '{name}' to be left out of gw_distance, which takes the options of "
-                f"gromov_wasserstein (got {value!r})."
+                f"gromov_wasserstein (got {options[name]!r})."
             )
     question = read_question(source, target, p=p, q=q, tol=tol, max_iter=max_iter, **options)
     tensors = (question.first.x, question.second.x, *(question.features or ()))
