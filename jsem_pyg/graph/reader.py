@@ -114,7 +114,8 @@ class GraphReader:
         tensors = tuple(map(numbers_of, given))  # without the graph of autograd
         if not self.by_entries and any(each.is_inference() for each in tensors):
             return make()
-        key = context, [_identity(each, self.by_entries) for each in tensors]
+        is_learning = [each.requires_grad for each in given]  # which `make` may refuse
+        key = context, is_learning, [_identity(each, self.by_entries) for each in tensors]
         known, before, made = self._last  # read once: another thread may swap it
         if key == known and (not self.by_entries or all(map(torch.equal, before, tensors))):
             found: T = made

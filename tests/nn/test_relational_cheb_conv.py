@@ -258,6 +258,10 @@ def test_weights_of_types():
     assert_same(conv(x_dict, edges, weights), expected)
     with pytest.raises(ValueError, match="not learned"):
         conv(x_dict, edges, {PRINTS: torch.ones(3, requires_grad=True)})
+    learned = weights[WRITES].requires_grad_()
+    conv(x_dict, edges, {WRITES: learned.detach()})
+    with pytest.raises(ValueError, match="not learned"):  # though its numbers are remembered
+        conv(x_dict, edges, {WRITES: learned})
 
 
 @pytest.mark.parametrize("in_channels", [-1, {"author": 2, "paper": 4, "venue": 3, "term": 1}])
