@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_finite, check_mask, check_positive, check_rows
+from .._checks import check_finite, check_mask, check_positive, check_rows, check_times
 from ..graph.structure import GraphRows
 from ..nn.diffusion_time import DiffusionTime
 from .seeds import Purpose, derive_generator
@@ -87,9 +87,8 @@ def _entries(name: str, mask: Any, y: Tensor) -> Tensor:
 
 def check_starts(model: nn.Module, times: Sequence[float]) -> None:
     """Raise unless these are times for a model with diffusion times to start from."""
-    for t in times:
-        check_positive("times", t)
-    if not times or not any(isinstance(module, DiffusionTime) for module in model.modules()):
+    check_times(times, check_positive)
+    if not any(isinstance(module, DiffusionTime) for module in model.modules()):
         raise ValueError(
             f"Expected 'times' for a model with diffusion times (got {times!r} for {model})."
         )

@@ -142,6 +142,11 @@ def test_the_best_of_several_starting_times_is_kept():
     assert_close(model.time(), best.model.time(), rtol=1e-4, atol=0)
 
 
+def test_one_time_to_start_from_is_no_list():
+    with pytest.raises(TypeError, match="'times' to be a list of diffusion times .got float"):
+        fit(AnisotropicDiffusion(edge_dim=0), signals(), loss="signal", times=5.0)
+
+
 def test_a_run_is_resumed(tmp_path):
     options = {"checkpoint": tmp_path / "run.safetensors", **QUICK}
     whole = fit(SmoothingStub(), signals(), epochs=6, **QUICK)
