@@ -184,6 +184,15 @@ def test_gaps_are_told_by_a_mask_by_numbers_of_nodes_or_by_nan():
         assert_close(found.deviation, expected.deviation, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_where_gradients_are_off_the_answer_is_the_same(mode):
+    data, values = grid(4), torch.arange(16.0).sin()
+    values[::3] = math.nan
+    expected = interpolate(data, values, **HEAT).mean
+    with mode():
+        assert_close(interpolate(data, values, **HEAT).mean, expected)
+
+
 def test_equal_values_say_nothing_in_words():
     data, observed = grid(4), torch.arange(0, 16, 2)
     y = torch.stack([torch.full((8,), 0.1), torch.linspace(0, 1, 8)], 1)

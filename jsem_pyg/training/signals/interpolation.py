@@ -70,6 +70,7 @@ class Interpolation(NamedTuple):
     shares: dict[tuple[str | float, str | None], float]  #: of each (kernel, normalization) in it
 
 
+@torch.inference_mode(False)
 def interpolate(
     data: Data,
     values: Any,
