@@ -31,6 +31,7 @@ _PADDED = re.compile(r'(?m)(^|[,;\t|\s"])0\d+($|[,;\t|\s"])')  # codes such as 0
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
 _LINES = 20  # in which white space is
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|NA|NaN|nan")
+_GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
 _POINTS = ("x", "embeddings", "arr_0")
@@ -192,8 +193,8 @@ def _guess_delimiter(text: str) -> str:
     sizes = [len(row) for row in divided if row]
     cells = [cell for row in divided[1:] for cell in row]
     is_alike = len(set(sizes[1:])) == 1 and sizes[1] > 1 and sizes[1] - sizes[0] in (0, 1)
-    is_alike = is_alike and (sizes[1] > 2 or any("." in cell for cell in cells))  # else 12 345
-    if not is_alike or 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) <= len(cells):
+    is_one = all(_GROUPS.fullmatch(" ".join(row)) for row in divided[1:] if row)  # 12 345.6
+    if not is_alike or is_one or 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) <= len(cells):
         return best
     logger.warning("Columns are divided by white space; --delimiter says otherwise.")
     return " "

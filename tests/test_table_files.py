@@ -168,5 +168,8 @@ def test_white_space_divides_columns_where_nothing_else_does(tmp_path):
     found = read_rows(path)
     assert list(found.columns) == ["index", "a b", "c"]
     assert found["c"].isna().tolist() == [0, 1]
-    path.write_text("population\n12 345\n1 234\n", encoding="utf-8")
-    assert list(read_rows(path).columns) == ["population"]
+    for header in ("population", "gdp usd"):
+        path.write_text(f"{header}\n12 345.6\n1 234.0\n", encoding="utf-8")
+        assert list(read_rows(path).columns) == [header]
+    path.write_text("a b\n12 345\n1 23\n", encoding="utf-8")
+    assert list(read_rows(path).columns) == ["a", "b"]
