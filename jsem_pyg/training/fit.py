@@ -87,8 +87,8 @@ def fit(
             yet gets that of the labels, or else the result of
             :func:`~jsem_pyg.training.choose_num_classes`.
         data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
-            `edge_weight` [E] and, but for self-training, `edge_attr` [E, edge_dim]. It is not
-            changed.
+            `edge_weight` [E] and, but for self-training, `edge_attr` [E, edge_dim] and
+            `edge_type` [E]. It is not changed.
         loss: "self_training"; "triplet", the mean of :math:`\max(0, |z_a - z_p| - |z_a - z_n| +
             \text{margin})` over triplets of features with rows of length one; "signal", for
             `data.y` [N] or [N, S]; a function of (z, triplets) to a scalar, z being the model's

@@ -103,7 +103,7 @@ def interpolate(
         conductance: A module `(edge_attr)` -> [E] in (0, 1], such as
             :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place by the most likely kernel.
             None: weights as given.
-        t: The time to start from, > 0. None: the likelihood is climbed from its highest peaks
+        t: The time to start from, > 0. None: the likelihood is climbed from its highest maxima
             among 31 times and 77 noises.
         normalization: "sym", or None for the Laplacian D - W, which often suits grids and meshes,
             "sym" graphs whose degrees differ much; "auto", both, averaged by their weight.
@@ -111,7 +111,7 @@ def interpolate(
             conductance: neighbours in a part of the graph if few edges leave that part, as on road
             networks and meshes, else random ones. Mean and deviation follow from all.
         seed: Of what is drawn. On graphs of more than 2,000 nodes deviations are estimated from 256
-            draws of the process, within four per cent.
+            draws of the process, with a standard error of four per cent.
 
     Returns:
         A record with `mean` and `deviation` [N] or [N, S], `t`, `amplitude` and `noise` [] or [S],
