@@ -27,7 +27,7 @@ LONGEST = 1e4  # times in units of the fastest rate
 
 
 def heat_coefficients(t: Tensor, degree: int) -> Tensor:
-    """Compute the coefficients c_0(t), ..., c_K(t).
+    """Compute the Chebyshev coefficients c_0(t), ..., c_K(t) of the heat kernel.
 
     Args:
         t: diffusion times >= 0, of any shape; differentiable, as often as one likes.
@@ -92,10 +92,10 @@ def _cosine_table(degree: int, count: int, device: torch.device) -> tuple[Tensor
 
 
 def truncation_bound(t: float, degree: int) -> float:
-    r"""Bound `||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||` from above, for any symmetric S.
+    r"""Bound the error of a heat series that is cut after degree K, for any operator S.
 
-    It is the sum of the coefficients that were cut, since `|T_k| <= 1` on the spectrum of S. They
-    are summed up to where they underflow to zero.
+    It bounds `||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||` by the sum of the coefficients that
+    were cut, since `|T_k| <= 1` on the spectrum of S.
 
     Args:
         t: the diffusion time, in [0, 1e4].
@@ -108,7 +108,7 @@ def truncation_bound(t: float, degree: int) -> float:
 
 
 def heat_degree(t: float, bound: float) -> int:
-    """Return the smallest degree whose truncation bound is at most `bound`.
+    """Return the smallest degree for which the error of a cut series is at most `bound`.
 
     Args:
         t: the largest diffusion time, in [0, 1e4].

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class SigmoidConductance(Module):
-    r"""A logistic function of the edge features.
+    r"""Computes how well edges conduct by a logistic function of their features.
 
     .. math::
         h(\mathbf{k}) = \epsilon + (1 - \epsilon) \,
@@ -83,7 +83,7 @@ class SigmoidConductance(Module):
 
 
 class MLPConductance(Module):
-    r"""A small perceptron of the edge features.
+    r"""Computes how well edges conduct by a small perceptron of their features.
 
     .. math::
         h(\mathbf{k}) = \epsilon + (1 - \epsilon) \, \sigma(r \, \mathrm{MLP}(\mathbf{k}))
@@ -130,7 +130,7 @@ class MLPConductance(Module):
 
 
 class AgreementConductance(Module):
-    r"""The conductance of an edge is the agreement of the class probabilities of its ends.
+    r"""Computes how far an edge conducts by how well the classes of both its ends agree.
 
     .. math::
         h_{ij} = 0.05 + 0.95 \sum_c \hat p_{ic} \, \hat p_{jc}, \qquad

@@ -11,7 +11,7 @@ from .conductance import FLOOR
 
 
 class RelationConductance(Module):
-    r"""One learned conductance for the edges of each relation.
+    r"""Looks up how well an edge conducts by its relation: one learned number for each.
 
     .. math::
         h(r) = \epsilon + (1 - \epsilon) \, \sigma(\rho \, \theta_r)

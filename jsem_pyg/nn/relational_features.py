@@ -23,7 +23,7 @@ def relational_features(
     t: float = 2.0,
     seed: int = 0,
 ) -> dict[str, Tensor]:
-    r"""Diffuse random projections along every relation, several times, once and for all.
+    r"""Compute features of nodes: random projections, diffused along every relation.
 
     In place of the matrices of a :class:`~jsem_pyg.nn.HeteroChebConv` there are random ones,
     so that a hop is a random projection of what all relations give (Hu et al. 2024, "Efficient

@@ -36,7 +36,7 @@ def hodge_operator(
     backend: str = "auto",
     dtype: torch.dtype | None = None,
 ) -> HeatOperator:
-    r"""Compute a part of the Hodge Laplacian; differentiable in the weights.
+    r"""Compute the operator of one part of the Hodge Laplacian; differentiable in the weights.
 
     Args:
         structure: the prepared complex.

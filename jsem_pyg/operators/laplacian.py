@@ -40,7 +40,7 @@ _STEEPEST = 1e6  # roots of degrees that are further apart magnify the rounding 
 
 @dataclass(frozen=True)
 class HeatOperator:
-    """An operator S with the rate and the diagonal that turn it into a Laplacian; L = I - S.
+    """Holds an operator S, with the rate and the scaling that make a Laplacian L of it.
 
     Of an operator of your own, :func:`~jsem_pyg.diffusion.diffuse` makes one by itself.
     """

@@ -26,7 +26,7 @@ from ..training.training_graph import TrainingGraph, prepare_graph
 
 @dataclass(frozen=True)
 class Findings:
-    """Holds results on a graph: clusters, and the conductances of its edges, of any model.
+    """Holds what any model found on a graph: clusters, and how well each edge conducts.
 
     Args:
         labels: [N] the cluster of each point, integers.

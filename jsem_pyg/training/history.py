@@ -35,7 +35,7 @@ Callback = Callable[[EpochEnd], bool | None]
 
 @dataclass(frozen=True, repr=False)
 class FitResult:
-    """The outcome of `fit`.
+    """Holds the trained model, and the history of its training.
 
     Example:
         >>> rows = [EpochRow(1, 0.5, 0.6, None, 0.1), EpochRow(2, 0.4, 0.5, None, 0.1)]

@@ -22,7 +22,7 @@ from .training_graph import TrainingGraph
 
 
 class Triplets(NamedTuple):
-    """Hold M triplets of node indices."""
+    """Hold M triplets of nodes: an anchor, a similar node, a different one."""
 
     anchor: Tensor  #: [M] int64
     positive: Tensor  #: [M] int64, alike: a neighbour, or a node of the anchor's class

@@ -18,7 +18,7 @@ from ._batch import check_single
 
 @functional_transform("both_directions")
 class BothDirections(BaseTransform):
-    r"""Gives every directed edge its reverse, and tells one-way edges from the others.
+    r"""Adds the reverse of every directed edge, and marks the edges that had one direction.
 
     As :class:`torch_geometric.transforms.ToUndirected`, but layers can still learn from the
     directions. With the weights of both directions, zero for one that is not there,

@@ -96,7 +96,7 @@ class FormanCurvature(EdgeColumns):
 
 @functional_transform("edge_geometry")
 class EdgeGeometry(EdgeColumns):
-    r"""Appends further geometry of each edge to `data.edge_attr` (`edge_geometry`), in this order.
+    r"""Appends overlap of neighbours and cosine of both ends to `data.edge_attr` (`edge_geometry`).
 
     * ``"jaccard"``: the part of all neighbours that both ends share,
       :func:`jsem_pyg.curvature.jaccard_overlap`.

@@ -22,7 +22,7 @@ _STEP = 1e-6  # of a difference quotient, relative
 
 
 class Filter(torch.nn.Module):
-    """Abstract base of the filters, S functions of the Laplacian's eigenvalues.
+    """The base class of filters: one or several functions of the Laplacian's eigenvalues.
 
     Numbers that a filter is made of may be `torch.nn.Parameter`, which the filter then learns (see
     :class:`FromFunction`), or any 0-d tensors: gradients flow to them.
@@ -126,7 +126,7 @@ class Filter(torch.nn.Module):
 
 
 class FilterBank(Filter):
-    """Several filters, whose series share all products.
+    """Applies several filters at once, which share all products with the graph.
 
     Args:
         filters: each with one or several functions.

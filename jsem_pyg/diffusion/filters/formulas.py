@@ -13,7 +13,7 @@ from .number import Number
 
 
 class FromFunction(Filter):
-    """Any function of the eigenvalue.
+    """Makes a filter of any function of the eigenvalue.
 
     Formulas keep their numbers inside their domain: a `torch.nn.Parameter` that one is given is
     where learning starts, and what is learned, the filter's own parameter, is the logarithm or the
@@ -62,7 +62,7 @@ class FromFunction(Filter):
 
 
 def Heat(t: float | Tensor = 1.0) -> FromFunction:
-    r"""Make :math:`e^{-t \lambda}`: diffusion for the time t > 0. Law: f_s f_t = f_(s + t)."""
+    r"""Make heat, :math:`e^{-t \lambda}`: diffusion for the time t > 0; f_s f_t = f_(s + t)."""
 
     def heat(eigenvalue: Tensor, t: Tensor) -> Tensor:
         return torch.exp(-t * eigenvalue)

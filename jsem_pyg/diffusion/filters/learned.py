@@ -8,7 +8,7 @@ from .filter import Filter
 
 
 class Learned(Filter):
-    r"""A polynomial of S whose values at K + 1 Chebyshev points are parameters.
+    r"""Learns a filter: a polynomial of S, by its values at K + 1 Chebyshev points.
 
     .. math::
         f = \sum_k c_k T_k(S), \qquad

@@ -27,7 +27,7 @@ from .series import Gradients, SeriesOperator
 
 
 class AdjointOperator(SeriesOperator):
-    """An operator that computes the gradient of its values: the whole series follows from it."""
+    """Computes S x and the gradient in the values of S: then training needs bounded memory."""
 
     def gather(self, x: Tensor) -> Any:
         """Return what product and gradient need of x [N, M] besides x itself; by default None."""

@@ -10,7 +10,7 @@ from ..._checks import check_integers
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The nodes of a graph in an order in which the nodes of each block stand together.
+    """Holds the blocks of a graph: an order of its nodes, and where each block begins.
 
     Args:
         order: [N] int64, the node that stands at each place.

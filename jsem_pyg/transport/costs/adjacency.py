@@ -15,7 +15,7 @@ from .graph_input import data_graph, read_edges
 
 
 class AdjacencyCost:
-    r"""The matrix of edge weights, :math:`C_{ik} = w_{ik}`, zero without an edge.
+    r"""Takes the matrix of edge weights as costs, :math:`C_{ik} = w_{ik}`, zero without an edge.
 
     Two graphs are matched by their edges when this is the cost on both sides: the plan of least
     :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}` keeps as many edges as it can.

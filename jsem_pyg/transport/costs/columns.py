@@ -28,7 +28,7 @@ NUM_PROBES = 32  # columns that only estimate the error
 
 @dataclass(frozen=True, eq=False)
 class ColumnCost:
-    """A symmetric cost matrix [N, N] that is known column by column.
+    """Holds a cost matrix [N, N] by a function that computes any of its columns.
 
     Args:
         function: called with node indices [M] int64, on the CPU; returns their columns [N, M],

@@ -22,7 +22,7 @@ KINDS = ("sqdist", "kernel")
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    r"""A matrix of costs, or of similarities, inside one space.
+    r"""Holds all costs between the points of one space by coordinates [N, r] of the points.
 
     .. math::
         C_{ik} = ||\mathbf{x}_i - \mathbf{x}_k||^2 \quad \mathrm{or} \quad

@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Masses T [N, K] that go from N source points to K target points.
+    """Holds a transport plan: the mass T [N, K] that each source point sends to each target.
 
     Args:
         scores: log2 T.
