@@ -92,7 +92,7 @@ class AnisotropicDiffusion(MessagePassing):
             parameters. A bank of :math:`S` filters gives :math:`S` results. Times are then unused.
         rate (float): How fast the conductance learns next to other parameters, :math:`r` in
             :class:`~jsem_pyg.nn.SigmoidConductance`; a module of your own has its own.
-        num_relations (int, optional): Number :math:`R` of kinds of edges. Every relation gets a
+        num_relations (int, optional): Number :math:`R` of types of edges. Every relation gets a
             conductance (:class:`~jsem_pyg.nn.RelationConductance`), by which that of the edge
             features is multiplied; :meth:`relations` prints them.
 
@@ -264,7 +264,7 @@ class AnisotropicDiffusion(MessagePassing):
             raise ValueError(
                 "Expected 'edge_type' to be None for a layer without 'num_relations' (got "
                 f"{shown(edge_type)}). To fix this, make the layer with num_relations=, the number "
-                "of kinds of edges."
+                "of types of edges."
             )
 
     def _warn_of_missing_attr(self) -> None:

@@ -178,13 +178,13 @@ def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> M
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     """Return edge features as [E, F] floating-point numbers; check the F of a layer, if it has one.
 
-    Truth values become numbers of torch's default type; integers may be kinds of edges.
+    Truth values become numbers of torch's default type; integers may be types of edges.
     """
     check_tensor("edge_attr", edge_attr, "a tensor of real numbers")
     if edge_attr.dtype not in (*FLOATS, torch.bool):
         raise TypeError(
             f"Expected 'edge_attr' to hold floating-point numbers (got {edge_attr.dtype}). To fix "
-            "this, pass kinds of edges as edge_type=, to a layer with num_relations=, and numbers "
+            "this, pass types of edges as edge_type=, to a layer with num_relations=, and numbers "
             "as edge_attr.float()."
         )
     check_dense("edge_attr", edge_attr)
@@ -206,8 +206,8 @@ def _looked_at(conductance: "SigmoidConductance | MLPConductance", columns: Tens
         spread, mean = torch.std_mean(columns.detach().float(), dim=0, correction=0)
         for i in map(int, ((spread > 0) & (mean.abs() > _FAR * spread)).nonzero().flatten()):
             _log.warning(
-                "column %d of 'edge_attr' has a mean of %.4g, far above its spread of %.4g, "
-                "and is hardly learned from. To fix this, pass (edge_attr - "
+                "column %d of 'edge_attr' has a mean of %.4g, far above its standard deviation of "
+                "%.4g, and is hardly learned from. To fix this, pass (edge_attr - "
                 "edge_attr.mean(0)) / edge_attr.std(0).",
                 i, mean[i], spread[i],
             )  # fmt: skip

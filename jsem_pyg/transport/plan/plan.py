@@ -65,7 +65,7 @@ class Plan:
     def argmax(self) -> Tensor:
         """Find the target point that gets most of a source point: [N] int64.
 
-        -1 without mass, and for a point of a partial plan that rather stays alone.
+        -1 without mass, and for a point without a partner in a partial plan.
         """
         if isinstance(self.scores, SparseScores):
             return self.scores.best()

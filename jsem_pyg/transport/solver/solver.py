@@ -82,9 +82,9 @@ def gromov_wasserstein(
         known_pairs: [2, M] pairs of a source and a target point that are known to correspond. All
             mass goes from the ones to the others that both have, and they pull the rest.
         mass: where the sides do not hold the same things, the share in (0, 1] of the smaller side
-            that is sent; others stay alone, which :meth:`.Plan.argmax` says by -1. Then `p` and `q`
-            are the most that points send and receive, in one unit, by default the same for all
-            points of both sides. "source" keeps the masses of the source alone, and all its points
+            that is sent; others get no partner (-1 in :meth:`.Plan.argmax`). Then `p` and `q` are
+            the most that points send and receive, in one unit, by default the same for all points
+            of both sides. "source" keeps the masses of the source alone, and all its points
             find partners: semi-relaxed, such as a sample that is mapped into an atlas. None: both
             masses are kept.
         coarse: the number of cells that starts are raced on.
