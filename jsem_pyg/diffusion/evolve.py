@@ -1,16 +1,8 @@
-r"""Graph -> operator -> coefficients -> series -> result: the steps of every diffusion.
+"""Graph -> operator -> coefficients -> series -> result: the steps of every diffusion.
 
-An operator is made in the narrowest type that keeps the tolerance. The rounding of a Chebyshev
-recurrence grows with its length, and that of the entries of S acts for as long as the heat flows:
-together they change the result by at most about
-
-.. math::
-    0.8 \, \epsilon \, t \, r
-
-of its norm, for the rounding unit :math:`\epsilon` of the type and the rate r of the Laplacian
-(one, if it is normalised). Measured on random graphs, rings and paths, by every normalisation;
-rings have the whole of it, k-nearest-neighbour graphs a tenth. In float32 that is a relative error
-of 1e-6 at t = 10. So longer times are computed in float64.
+An operator is made in the narrowest type that keeps the tolerance. How rounding grows is in
+docs/mathematics.md, "Precision": in float32 it is a relative error of 1e-6 at t = 10, for a
+Laplacian of rate one, so longer times are computed in float64.
 """
 
 import logging

@@ -57,15 +57,13 @@ class AnisotropicDiffusion(MessagePassing):
     messages are observed (explainers, hooks on `propagate`, `message` or `aggregate`,
     ``fuse=False``), each term is a message passing of PyG, with the same numbers.
 
-    The last graph is remembered, and prepared anew once it changes. A change of its tensors in
-    place is seen, but not one through `.data` or an array of NumPy's that shares their memory. For
-    these, prepare a :class:`~jsem_pyg.graph.GraphStructure` after each change, and pass it as
-    `edge_index`.
+    The last graph is remembered, and prepared anew once it changes. A change through `.data` or an
+    array of NumPy's that shares its memory is not seen: pass a prepared
+    :class:`~jsem_pyg.graph.GraphStructure` then.
 
-    `torch.compile` and `torch.export` take the layer whole, as one registered op with first
-    derivatives in reverse mode. Torch sparse tensors, filters, masses, transforms of `torch.func`
-    and observed messages break the graph; an export of them is refused. Autocast leaves conductance
-    and diffusion in full precision.
+    `torch.compile` and `torch.export` take the layer whole, with first derivatives. Torch sparse
+    tensors, filters, masses, transforms of `torch.func` and observed messages break the graph; an
+    export of them is refused. Autocast leaves conductance and diffusion in full precision.
 
     Args:
         edge_dim (int): Number :math:`F` of edge features; 0 for none, so that only :math:`t` is

@@ -66,9 +66,6 @@ class HypergraphDiffusion(torch.nn.Module):
     for a membership is ever stored. The weights of hyperedges act in the propagation itself, where
     :class:`torch_geometric.nn.HypergraphConv` lets them into the degree only.
 
-    `torch.compile` breaks its graph around the layer, so the layer runs as eager code.
-    `torch.export` does not take it.
-
     Args:
         num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight. For
             a hypergraph that is always the same.

@@ -7,15 +7,8 @@ r"""The Hodge Laplacian of edges and triangles, as its two parts.
     \mathbf{W}_1^{-1/2}
 
 with weights W1 of edges and W2 of triangles (Lim 2020, "Hodge Laplacians on graphs", SIAM Review
-62). Since B1 B2 = 0, the product of the parts is zero. So each may diffuse for a time of its own,
-and each by itself:
-
-.. math::
-    e^{-t_1 \mathbf{L}_{\mathrm{down}} - t_2 \mathbf{L}_{\mathrm{up}}} =
-    e^{-t_1 \mathbf{L}_{\mathrm{down}}} + e^{-t_2 \mathbf{L}_{\mathrm{up}}} - \mathbf{I}
-
-Two times, one for each part: Barbarossa and Sardellitti 2020, "Topological signal processing over
-simplicial complexes", IEEE Transactions on Signal Processing 68.
+62). The product of the parts is zero, so each may diffuse by itself, for a time of its own
+(Barbarossa and Sardellitti 2020): docs/mathematics.md, "Flows on edges".
 """
 
 import torch

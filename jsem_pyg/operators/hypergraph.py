@@ -1,15 +1,8 @@
-r"""The symmetric operator S of a weighted hypergraph, with its spectrum in [0, 1].
+"""The symmetric operator S of a weighted hypergraph, with its spectrum in [0, 1].
 
-.. math::
-    \mathbf{S} = \mathbf{D}_v^{-1/2} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}
-    \mathbf{D}_v^{-1/2}, \qquad \mathbf{L} = \mathbf{I} - \mathbf{S}
-
-(Zhou, Huang and Schölkopf 2006, "Learning with hypergraphs", section 4), with the incidence matrix
-H [N, E], the weights W of the hyperedges, and the degrees
-:math:`d_v(i) = \sum_e h_{ie} w_e` and :math:`d_e(e) = \sum_i h_{ie}`. S is positive semi-definite,
-since it is A A^T: so the Chebyshev series works on :math:`\mathbf{S}^{\prime} = 2 \mathbf{S} -
-\mathbf{I}`, whose spectrum fills [-1, 1], and :math:`\mathbf{I} - \mathbf{S} = (\mathbf{I} -
-\mathbf{S}^{\prime}) / 2` needs only the terms of half the time.
+S = D_v^(-1/2) H W D_e^(-1) H^T D_v^(-1/2) of the incidence matrix H [N, E] and the weights W of the
+hyperedges (Zhou, Huang and Schölkopf 2006, "Learning with hypergraphs", section 4). The Chebyshev
+series works on 2 S - I, and needs the terms of half the time: docs/mathematics.md, "Hypergraphs".
 """
 
 import torch

@@ -77,7 +77,7 @@ def report(
         level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
         images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
         scores: a `pandas.DataFrame`; or a mapping, from scores to numbers, or from methods to such
-            mappings. A number may be a pair, its mean and its spread.
+            mappings. A number may be a mean and a standard deviation.
         settings: a mapping, what is needed to make this again. Versions are added.
         title: of the page.
         layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"
