@@ -11,7 +11,7 @@ from . import registered_op  # noqa: F401 (the op that compiled code calls)
 from .diffuse import diffuse
 from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
-from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
+from .heat_coefficients import heat_coefficients, heat_degree
 from .low_modes import low_modes
 from .sketch import sketch_nodes
 
@@ -24,5 +24,4 @@ __all__ = [
     "heat_kernel_columns",
     "low_modes",
     "sketch_nodes",
-    "truncation_bound",
 ]

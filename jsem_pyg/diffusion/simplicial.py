@@ -9,7 +9,7 @@ from .._checks import check_edge_vector, check_vector, check_weight_range, numbe
 from .._precision import compute_dtype, full_precision
 from ..graph import SimplicialStructure
 from ..graph.reader import GraphReader
-from ..operators import hodge_operator
+from ..operators.hodge import hodge_operator
 from .evolve import SpectralFunction, choose_dtype, evolve
 from .options import HeatOptions
 from .times import Times

@@ -2,19 +2,17 @@
 
 from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
-from .conductance import AgreementConductance, MLPConductance, SigmoidConductance
+from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
 from .hetero_cheb_conv import HeteroChebConv
 from .hetero_diffusion import HeteroDiffusion
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
-from .relation_conductance import RelationConductance
 from .relational_cheb_conv import RelationalChebConv
 from .relational_features import relational_features
 from .simplicial_diffusion import SimplicialDiffusion
 
 __all__ = [
-    "AgreementConductance",
     "AnisotropicChebConv",
     "AnisotropicDiffusion",
     "DiffusionClassifier",
@@ -23,7 +21,6 @@ __all__ = [
     "HypergraphChebConv",
     "HypergraphDiffusion",
     "MLPConductance",
-    "RelationConductance",
     "RelationalChebConv",
     "SigmoidConductance",
     "SimplicialDiffusion",

@@ -74,9 +74,10 @@ class AnisotropicDiffusion(MessagePassing):
         learn_t (bool): Whether :math:`t` is learned.
         conductance (str or torch.nn.Module): :math:`h_{\theta}`: :obj:`"sigmoid"`
             (:class:`~jsem_pyg.nn.SigmoidConductance`), :obj:`"mlp"`
-            (:class:`~jsem_pyg.nn.MLPConductance`), or a module that maps `(edge_attr)` or
-            `(edge_attr, x_i, x_j)` to :math:`[0, 1]`. The operator takes the mean of both
-            directions of an edge.
+            (:class:`~jsem_pyg.nn.MLPConductance`), :obj:`"agreement"`, or a module that maps
+            `(edge_attr)` or `(edge_attr, x_i, x_j)` to :math:`[0, 1]`. The operator takes the mean
+            of both directions of an edge. By agreement an edge of class probabilities x conducts as
+            far as those of its ends agree, and nothing is learned.
         normalization (str, optional): :obj:`"sym"`, :obj:`"rw"` or :obj:`None`, see
             :func:`~jsem_pyg.diffusion.heat_diffusion`.
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
@@ -91,8 +92,8 @@ class AnisotropicDiffusion(MessagePassing):
         rate (float): How fast the conductance learns next to other parameters, :math:`r` in
             :class:`~jsem_pyg.nn.SigmoidConductance`; a module of your own has its own.
         num_relations (int, optional): Number :math:`R` of types of edges. Every relation gets a
-            conductance (:class:`~jsem_pyg.nn.RelationConductance`), by which that of the edge
-            features is multiplied; :meth:`relations` prints them.
+            conductance, `relation_conductance`, by which that of the edge features is multiplied;
+            :meth:`relations` prints them.
 
     Shapes:
         - **input:**

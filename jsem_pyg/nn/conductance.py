@@ -156,10 +156,11 @@ class AgreementConductance(Module):
         return _LEAST_AGREEMENT + (1 - _LEAST_AGREEMENT) * edge_dot(sharp, sharp, *edge_index)
 
 
-#: The conductances of edge features that a layer makes by name.
-CONDUCTANCES: dict[str, type[SigmoidConductance] | type[MLPConductance]] = {
+#: The conductances that a layer makes by name.
+CONDUCTANCES: dict[str, type[Module]] = {
     "sigmoid": SigmoidConductance,
     "mlp": MLPConductance,
+    "agreement": AgreementConductance,
 }
 
 
@@ -172,7 +173,10 @@ def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> M
         raise ValueError(
             f"Expected 'conductance' to be {names} or a torch.nn.Module (got {conductance!r})."
         )
-    return CONDUCTANCES[conductance](edge_dim, rate=rate) if edge_dim else None
+    kind = CONDUCTANCES[conductance]
+    if kind is AgreementConductance:
+        return kind()
+    return kind(edge_dim, rate=rate) if edge_dim else None
 
 
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:

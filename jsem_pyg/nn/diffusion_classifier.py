@@ -35,8 +35,8 @@ class DiffusionClassifier(torch.nn.Module):
 
     with the centred features beside a constant column of 1.5 times their mean length, rows
     :math:`\hat{\mathbf{X}}` of length one together: classes may lie in any direction and at any
-    distance from the centre. The conductance is :class:`AgreementConductance`: an edge conducts as
-    far as the probabilities around its two ends agree. What is learned, :math:`\mathbf{W}`, is one
+    distance from the centre. The conductance is their agreement: an edge conducts as far as the
+    probabilities around its two ends agree. What is learned, :math:`\mathbf{W}`, is one
     projection shared by both ends of every edge. The balance :math:`b` divides each class by a
     power of its mean, so that large classes do not swallow small ones, and brings the sum of each
     row back to one. Where the start of a training tells the shares of the classes, means are taken
@@ -57,9 +57,9 @@ class DiffusionClassifier(torch.nn.Module):
         t (float): Diffusion time :math:`t > 0`; :func:`~jsem_pyg.training.fit` chooses another.
         balance (float): The power of the class means: 0 for none, 1 to draw the classes towards
             equal size.
-        conductance (torch.nn.Module, optional): Instead of :class:`AgreementConductance`: a
-            module as in :class:`AnisotropicDiffusion` that takes `(edge_attr, x_i, x_j)`, with the
-            probabilities of both ends as `x_i` and `x_j`, and None as `edge_attr`.
+        conductance (torch.nn.Module, optional): Instead of the agreement: a module as in
+            :class:`AnisotropicDiffusion` that takes `(edge_attr, x_i, x_j)`, with the probabilities
+            of both ends as `x_i` and `x_j`, and None as `edge_attr`.
         **kwargs (optional): Of both diffusions: `learn_t`, `normalization`, `degree`, `tol` and
             `backend`, as in :class:`AnisotropicDiffusion`.
 

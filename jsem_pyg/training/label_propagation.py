@@ -27,7 +27,7 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.reader import check_data, read_data
 from ..graph.relations import LEFT_OUT, merge_reverse, read_hetero_data, say_of_self_loops
-from ..nn.conductance import as_columns, conduct, make_conductance
+from ..nn.conductance import as_columns, conduct, make_conductance, sees_nodes
 from ..nn.relation_conductance import RelationConductance, Relations
 from .label_spread import Way, choose_way, fill_sizes, read_sizes, shuffled_classes, walks_along
 from .seeds import Purpose, derive_generator, seeded_rng
@@ -420,6 +420,11 @@ def _read_conductance(graph: _Graph, conductance: str | Module) -> Module | None
     """Return the module that the argument names, or a copy of it; None without edge features."""
     edge_dim = 0 if graph.edge_attr is None else graph.edge_attr.size(1)
     made = make_conductance(conductance, edge_dim, rate=1.0)
+    if sees_nodes(made):
+        raise ValueError(
+            'Expected \'conductance\' to be "sigmoid", "mlp" or a module that takes (edge_attr), '
+            f"since there are no features of nodes (got {conductance!r})."
+        )
     if made is not None and graph.edge_attr is None:
         raise ValueError(
             "Expected 'data' to have 'edge_attr' [E, F] for a module as 'conductance' (got none)."

@@ -7,7 +7,8 @@ from laws import assert_heat_laws, random_graph
 
 from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.operators import AdjointOperator, Operator, laplacian_operator
+from jsem_pyg.kernels.chebyshev import AdjointOperator
+from jsem_pyg.operators import Operator, laplacian_operator
 
 
 class Ring(Operator):

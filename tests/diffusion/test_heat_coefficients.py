@@ -3,7 +3,8 @@ import pytest
 import torch
 from scipy.special import ive
 
-from jsem_pyg.diffusion import heat_coefficients, heat_degree, truncation_bound
+from jsem_pyg.diffusion import heat_coefficients, heat_degree
+from jsem_pyg.diffusion.heat_coefficients import truncation_bound
 
 TIMES = [0.0, 1e-3, 0.5, 1.0, 5.0, 30.0, 100.0, 1000.0]
 

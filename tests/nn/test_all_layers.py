@@ -9,7 +9,6 @@ from hypergraph_cases import case
 from layer_cases import CHANNELS, call, make_data
 
 from jsem_pyg.nn import (
-    AgreementConductance,
     AnisotropicChebConv,
     AnisotropicDiffusion,
     DiffusionClassifier,
@@ -19,7 +18,6 @@ from jsem_pyg.nn import (
     HypergraphDiffusion,
     MLPConductance,
     RelationalChebConv,
-    RelationConductance,
     SigmoidConductance,
     SimplicialDiffusion,
 )
@@ -61,8 +59,10 @@ LAYERS = [
     (lambda: SimplicialDiffusion(t=2.0), lambda layer: layer(torch.randn(2, 3), EDGES)),
     (lambda: SigmoidConductance(2), on_features),
     (lambda: MLPConductance(2), on_features),
-    (lambda: AgreementConductance(), lambda layer: layer(torch.rand(3, 2), EDGES)),
-    (lambda: RelationConductance(3), lambda layer: layer(torch.tensor([0, 2, 1]))),
+    (lambda: AnisotropicDiffusion(0, conductance="agreement"), lambda layer: layer(
+        DATA.x.softmax(-1), DATA.edge_index)),
+    (lambda: AnisotropicDiffusion(0, num_relations=3), lambda layer: layer(
+        torch.eye(2), EDGES.new_tensor([[0, 1], [1, 0]]), edge_type=torch.tensor([2, 2]))),
     (lambda: HeteroDiffusion((["a"], [("a", "to", "a")])), lambda layer: layer(
         {"a": torch.eye(3)}, {("a", "to", "a"): EDGES})["a"]),
     (lambda: HeteroChebConv({"a": 2}, 3, (["a"], [("a", "to", "a")])), lambda layer: layer(

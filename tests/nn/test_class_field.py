@@ -4,7 +4,7 @@ from torch.testing import assert_close
 from torch_geometric.data import Data
 
 from jsem_pyg.neighbors import NeighborIndex
-from jsem_pyg.nn import AgreementConductance, DiffusionClassifier
+from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.nn.class_field import ClassField
 from jsem_pyg.nn.diffusion_classifier import balance_classes
 from jsem_pyg.training import fit
@@ -50,7 +50,8 @@ def one_by_hand(model, data, x_new, neighbor, weight):
     q = model.classify(torch.cat([data.x, x_new[None]])).double()
     p = one_way_heat(data, torch.ones(data.num_edges), row, q, t)
     p = balance_classes(p, model.isotropic_mean.mean.double(), model.balance)
-    agree, nodes = AgreementConductance(), torch.arange(data.num_nodes)
+    agree = AnisotropicDiffusion(0, conductance="agreement").conductance
+    nodes = torch.arange(data.num_nodes)
     row = row * agree(p, torch.stack([nodes, torch.full_like(nodes, data.num_nodes)]))
     out = one_way_heat(data, agree(p, data.edge_index), row, p, t)
     return balance_classes(out, model.anisotropic_mean.mean.double(), model.balance)[-1]

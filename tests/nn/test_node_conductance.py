@@ -6,7 +6,7 @@ from layer_cases import NUM_NODES, make_data
 from torch.nn import Linear, Sequential, Sigmoid
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.nn import AgreementConductance, AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicDiffusion
 
 
 class Agreement(torch.nn.Module):
@@ -37,7 +37,7 @@ def results(layer, repeats=1):
 def test_a_layer_has_the_values_and_gradients_of_the_definition(fuse, repeats):
     found, expected = (
         results(AnisotropicDiffusion(0, t=2.0, conductance=each, fuse=fuse), repeats)
-        for each in (AgreementConductance(), Agreement())
+        for each in ("agreement", Agreement())
     )
     for actual, wanted in zip(found[:3], expected[:3], strict=True):
         assert wanted.abs().max() > 0
@@ -45,24 +45,24 @@ def test_a_layer_has_the_values_and_gradients_of_the_definition(fuse, repeats):
 
 
 def test_a_call_gives_what_a_layer_uses():
-    data, conductance = make_data(), AgreementConductance()
+    data, layer = make_data(), AnisotropicDiffusion(0, t=1.5, conductance="agreement")
     x = data.x.softmax(-1)
-    h = conductance(x, data.edge_index)
+    h = layer.conductance(x, data.edge_index)
     dense = torch.zeros(NUM_NODES, NUM_NODES).index_put(tuple(data.edge_index), h)
     torch.testing.assert_close(dense, dense.t())
     assert h.std() > 0.01
-    layer = AnisotropicDiffusion(0, t=1.5, conductance=conductance)
     expected = heat_diffusion(x, data.edge_index, data.edge_weight * h, t=1.5)
     torch.testing.assert_close(layer(x, data.edge_index, data.edge_weight), expected)
 
 
 def test_agreement_is_the_chance_of_one_class():
+    agreement = AnisotropicDiffusion(0, conductance="agreement").conductance
     p = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 1, 0], [1 / 3] * 3, [1 / 3] * 3])
     edges = torch.tensor([[0, 0, 3], [1, 2, 4]])
     expected = torch.tensor([1, 0.05, 0.05 + 0.95 / 3])
-    torch.testing.assert_close(AgreementConductance()(p, edges), expected)
+    torch.testing.assert_close(agreement(p, edges), expected)
     p = torch.eye(3).requires_grad_()
-    AgreementConductance()(p, torch.tensor([[0, 1], [2, 2]])).sum().backward()
+    agreement(p, torch.tensor([[0, 1], [2, 2]])).sum().backward()
     assert torch.isfinite(p.grad).all()
 
 
@@ -116,5 +116,7 @@ def test_a_module_is_kept_above_the_floor_and_refused_out_of_range():
     AnisotropicDiffusion(conductance=Sequential(Linear(1, 1), Sigmoid()))
     with pytest.raises(ValueError, match=r"takes \(edge_attr\) or \(edge_attr, x_i, x_j\).*got 2"):
         AnisotropicDiffusion(conductance=torch.nn.Bilinear(1, 1, 1))
-    with pytest.raises(ValueError, match="'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Mod"):
+    with pytest.raises(
+        ValueError, match="'conductance' to be 'sigmoid', 'mlp', 'agr.*torch.nn.Mod"
+    ):
         AnisotropicDiffusion(conductance="relu")

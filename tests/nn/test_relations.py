@@ -13,7 +13,6 @@ from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
     HeteroDiffusion,
-    RelationConductance,
     SigmoidConductance,
 )
 from jsem_pyg.training import fit
@@ -40,8 +39,7 @@ def test_a_layer_diffuses_by_weights_times_conductances(dtype, normalization):
     x, edge_index, weight, edge_type = make_graph(dtype)
     layer = AnisotropicDiffusion(0, 3.0, num_relations=3, normalization=normalization).to(dtype)
     out = bent(layer)(x, edge_index, weight, edge_type=edge_type)
-    h = RelationConductance(3)
-    h.theta.data = THETA
+    h = bent(AnisotropicDiffusion(0, num_relations=3)).relation_conductance
     exact = exact_heat_diffusion(
         x, edge_index, weight * h(edge_type).detach(), 3.0, normalization=normalization
     )
@@ -78,8 +76,7 @@ def test_relations_multiply_the_conductance_of_edge_features():
     layer.conductance.slope.data.fill_(0.7)
     features = SigmoidConductance(1).double()
     features.slope.data.fill_(0.7)
-    other = RelationConductance(3).double()
-    other.theta.data = THETA.double()
+    other = bent(AnisotropicDiffusion(0, num_relations=3).double()).relation_conductance
     out = layer(x, edge_index, weight, attr, edge_type=edge_type)
     both = weight * features(attr) * other(edge_type)
     torch.testing.assert_close(out, heat_diffusion(x, edge_index, both, 2.0), rtol=1e-6, atol=1e-7)

@@ -3,7 +3,7 @@ import torch
 from simplicial_cases import CASES, IDS, cliques, dense_parts, weights
 
 from jsem_pyg.graph import SimplicialStructure
-from jsem_pyg.operators import hodge_operator
+from jsem_pyg.operators.hodge import hodge_operator
 
 PARTS = ["down", "up"]
 
