@@ -23,7 +23,7 @@ def compute_dtype(x: Tensor | None) -> torch.dtype:
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     """Return a region without autocast: a recurrence would add up errors of low precision."""
-    if not _has_autocast(device.type):
+    if not (_has_autocast(device.type) and torch.is_autocast_enabled(device.type)):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 

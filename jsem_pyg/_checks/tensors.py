@@ -23,14 +23,20 @@ def numbers_of(value: Tensor) -> Tensor:
     """Return the tensor behind the wrappers of `torch.func`, whose values can be looked at."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
         value = torch._C._functorch.get_unwrapped(value)
+    if not torch._C._are_functorch_transforms_active():
+        return value.detach()
     with temporarily_clear_interpreter_stack():  # where it would be wrapped again
         return value.detach()
 
 
 def list_of(value: Tensor) -> list[Any]:
     """Return the numbers of a tensor, one after the other, also within `torch.func`."""
+    out: list[Any]
+    if not torch._C._are_functorch_transforms_active():
+        out = value.flatten().tolist()
+        return out
     with temporarily_clear_interpreter_stack():  # where torch 2.8 could not read them
-        out: list[Any] = numbers_of(value).flatten().tolist()
+        out = numbers_of(value).flatten().tolist()
         return out
 
 

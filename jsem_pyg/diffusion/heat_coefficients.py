@@ -54,7 +54,7 @@ def coefficients_at(t: Tensor, degree: int, longest: float) -> Tensor:
     """Compute the coefficients of checked times, none above `longest`, in float64."""
     rate, cosines, first = _cosine_table(degree, sample_count(degree, longest), t.device)
     times = t.reshape(1, -1)
-    decay = -rate * times
+    decay = rate * times
     # Below one exp - 1, and one added to c_0, so that all digits of c_1 are right. From one on exp:
     # 1 plus a sum near -1 would leave the rounding of a thousand terms in a small c_0.
     if longest < 1:
@@ -81,9 +81,9 @@ def sample_count(degree: int, longest: float) -> int:
 @lru_cache(maxsize=16)
 @lasting
 def _cosine_table(degree: int, count: int, device: torch.device) -> tuple[Tensor, ...]:
-    """Return 1 - s [M, 1] at samples s, cosines [K + 1, M] that sum them to c_k, e_0 [K + 1, 1]."""
+    """Return s - 1 [M, 1] at samples s, cosines [K + 1, M] that sum them to c_k, e_0 [K + 1, 1]."""
     odd = 2 * np.arange(count) + 1
-    rate = 2 * np.sin(odd * (np.pi / (4 * count))) ** 2
+    rate = -2 * np.sin(odd * (np.pi / (4 * count))) ** 2
     turns = np.arange(degree + 1)[:, None] * odd % (4 * count)
     cosines = np.cos(turns * (np.pi / (2 * count))) * (2 / count)
     cosines[0] /= 2

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from .._checks import check_edge_vector
 from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
 from ..graph.reader import GraphReader
@@ -87,6 +88,8 @@ def _forward_op(
     *settings, keep = rest
     options, times = HeatOptions(*settings), read_times(t, x.size(-1))
     structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
+    if conductance is not None:
+        check_edge_vector("conductance", conductance, structure.num_edges)
     operator = heat_operator(structure, weight, x.dtype, times, options, conductance)
     matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
     if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):

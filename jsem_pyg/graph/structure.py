@@ -218,14 +218,13 @@ class GraphStructure(GraphRows):
         csr, narrow = self.csr, self.csr.col.dtype
         rowptr = csr.rowptr + torch.arange(self.num_nodes + 1, device=self.device)
         # Before a slot come the diagonals of all rows above, and that of its own if col > row.
-        slots = torch.arange(self.num_slots, dtype=narrow, device=self.device)
-        place = slots + csr.row + (csr.col > csr.row)
-        order = slots.new_empty(self.num_slots + self.num_nodes)
-        is_slot = torch.zeros(order.numel(), dtype=torch.bool, device=self.device)
-        is_slot[place] = True
-        order[place] = slots
-        nodes = torch.arange(self.num_nodes, dtype=narrow, device=self.device)
-        order[~is_slot] = self.num_slots + nodes
+        entries = torch.arange(self.num_slots + self.num_nodes, dtype=narrow, device=self.device)
+        is_right = (csr.col > csr.row).to(narrow)
+        place = entries[: self.num_slots] + csr.row + is_right
+        right = rowptr.new_zeros(self.num_nodes, dtype=narrow).index_add(0, csr.row, is_right)
+        places = torch.cat([place.long(), rowptr[1:] - 1 - right])
+        order = torch.empty_like(entries).scatter_(0, places, entries)
+        nodes = entries[: self.num_nodes]
         col = torch.cat([csr.col, nodes]).index_select(0, order)
         return CSR(rowptr, col, base=csr), order
 

@@ -25,21 +25,23 @@ class CSR:
         col: [nnz] int32, or int64 where that is too narrow.
         row: [nnz] the row of each slot, if it is computed already.
         base: the same pattern without the slots (i, i), whose order serves this one as well.
-
-    Attributes:
-        row: [nnz] the row of each slot, expanded from `rowptr`.
     """
 
     def __init__(
         self, rowptr: Tensor, col: Tensor, row: Tensor | None = None, *, base: "CSR | None" = None
     ) -> None:
         self.rowptr, self.col, self.base = rowptr, col, base
-        if row is None:
-            rows = torch.arange(rowptr.numel() - 1, dtype=col.dtype, device=col.device)
-            # Without the size, a GPU would have to wait for the sum of the counts.
-            row = rows.repeat_interleave(rowptr.diff(), output_size=col.numel())
-        self.row = row
+        if row is not None:
+            self.row = row
         self._derived: dict[Any, Any] = {}
+
+    @cached_property
+    @lasting
+    def row(self) -> Tensor:
+        """The row [nnz] of each slot, expanded from `rowptr`."""
+        rows = torch.arange(self.num_rows, dtype=self.col.dtype, device=self.col.device)
+        # Without the size, a GPU would have to wait for the sum of the counts.
+        return rows.repeat_interleave(self.rowptr.diff(), output_size=self.num_slots)
 
     @property
     def num_rows(self) -> int:

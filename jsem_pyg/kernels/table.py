@@ -50,12 +50,12 @@ class KernelFamily:
 
     def choose(self, name: str, device: torch.device) -> str:
         """Return the backend that `name` means on a device, where it may be "auto"."""
-        self.check(name)
         if name == "auto":
             name = next(each for each in self.backends if self.can_run(each, device))
             if device.type == "cuda" and name != "triton" and "triton" in self.backends:
                 _say_once_that_it_is_slower(name, self.backends["triton"].obstacle(device))
             return name
+        self.check(name)
         obstacle = self.backends[name].obstacle(device)
         if obstacle is not None:
             able = ", ".join(repr(each) for each in self.backends if self.can_run(each, device))

@@ -31,7 +31,7 @@ from .._checks import (
 from ..graph.structure import GraphRows, GraphStructure
 from ..kernels.chebyshev import Operator
 from ..kernels.ordering import scipy_indices
-from ..kernels.torch_func import is_transformed
+from ..kernels.torch_func import is_transformed, lasting
 
 NORMALIZATIONS = ("sym", "rw", None)
 MANY_SLOTS = 1 << 20  # from here on, memory counts more than a few calls of functions
@@ -107,6 +107,10 @@ def laplacian_operator(
             `normalization=None`; None: ones.
     """
     check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
+    check_choice("normalization", normalization, NORMALIZATIONS)
+    for name, values in (("edge_weight", edge_weight), ("conductance", conductance)):
+        if values is not None:
+            check_edge_vector(name, values, structure.num_edges)
     if not isinstance(self_loop, Tensor):
         check_nonnegative("self_loop", self_loop)
     if dtype is None:
@@ -140,8 +144,10 @@ def laplacian_entries(
     self_loop: float | Tensor = 0.0,
     node_mass: Tensor | None = None,
 ) -> Entries:
-    """Compute the entries of S, see :func:`laplacian_operator`, in float64 (on MPS in float32)."""
-    check_choice("normalization", normalization, NORMALIZATIONS)
+    """Compute the entries of S, see :func:`laplacian_operator`, in float64 (on MPS in float32).
+
+    What is given has passed its checks.
+    """
     if node_mass is not None:
         _check_mass(node_mass, structure, normalization)
     make = functools.partial(_entries, structure, normalization, self_loop)
@@ -193,14 +199,15 @@ def _normalized(
     structure: GraphRows, weight: Tensor, self_loop: float | Tensor | None, random_walk: bool
 ) -> Entries:
     """Compute S_ij = w_ij / sqrt(d_i d_j), loops included; "rw" scales its rows by sqrt(d)."""
-    degree = structure.row_sums(weight) + (0 if self_loop is None else self_loop)
+    degree = structure.row_sums(weight)
+    degree = degree if self_loop is None else degree + self_loop
     isolated = degree == 0
     fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
-    root = torch.where(isolated, fill, degree).sqrt()
-    off_diagonal = _between(structure, weight, 1 / root)
-    diagonal = None if self_loop is None else self_loop / root / root
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
+    root = (torch.where(isolated, fill, degree) if has_isolated else degree).sqrt()
+    off_diagonal = _between(structure, weight, root.reciprocal())
+    diagonal = None if self_loop is None else self_loop / root / root
     alone = isolated if has_isolated and self_loop is None else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
     others = {"rate": 1.0, "row_scale": row_scale, "isolated": alone, "condition": condition}
@@ -243,11 +250,7 @@ def _slot_weights(
 ) -> Tensor:
     """Multiply weights [E] by conductances [E]: [nnz], the same in both directions of an edge."""
     dtype = torch.float32 if structure.row.device.type == "mps" else torch.float64
-    factors = []
-    for name, values in (("edge_weight", edge_weight), ("conductance", conductance)):
-        if values is not None:
-            check_edge_vector(name, values, structure.num_edges)
-            factors.append(values.to(dtype))
+    factors = [each.to(dtype) for each in (edge_weight, conductance) if each is not None]
     if not factors:
         factors = [torch.ones(structure.num_edges, dtype=dtype, device=structure.row.device)]
     return structure.symmetric(structure.to_slots(math.prod(factors[1:], start=factors[0])))
@@ -260,9 +263,24 @@ def _relative_weights(structure: GraphRows, weight: Tensor, edge_weight: Tensor 
     however little they conduct.
     """
     part = structure.row_sums(weight)
-    whole = structure.row_sums(_slot_weights(structure, edge_weight))
-    mean = torch.where(part > 0, part / torch.where(part > 0, whole, 1), 1)
+    whole = _degree(structure, edge_weight)
+    flows = part > 0
+    if part.device.type == "cpu" and bool(numbers_of(flows).all()):
+        mean = part / whole
+    else:
+        mean = torch.where(flows, part / torch.where(flows, whole, 1), 1)
     return _between(structure, weight, mean.rsqrt())
+
+
+def _degree(structure: GraphRows, edge_weight: Tensor | None) -> Tensor:
+    """Sum the weights [E] around each node: [n]; without weights once for a graph."""
+    if edge_weight is not None:
+        return structure.row_sums(_slot_weights(structure, edge_weight))
+    if "degree" not in structure.unweighted:
+        make = lasting(lambda: structure.row_sums(_slot_weights(structure, None)))
+        structure.unweighted["degree"] = make()
+    degree: Tensor = structure.unweighted["degree"]
+    return degree
 
 
 def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:

@@ -267,6 +267,12 @@ def work_on_tiles(
     Together, all threads work on the same tile, with scratch memory for one tile, and wait for each
     other after every stage; otherwise thread i of n takes the tiles i, i + n, ...
     """
+    if num_threads == 1:
+        memory = allocate()
+        for tile in range(num_tiles):
+            for stage in stages(tile, 0, memory):
+                stage((0, 1))
+        return
     shared = allocate() if together else None
     barrier = threading.Barrier(num_threads)
 
@@ -286,8 +292,5 @@ def work_on_tiles(
             barrier.abort()  # or the others would wait for ever
             raise
 
-    if num_threads == 1:
-        work(0)
-        return
     with ThreadPoolExecutor(num_threads) as pool:
         list(pool.map(work, range(num_threads)))

@@ -3,6 +3,7 @@
 A column tile holds a few columns of all nodes, row after row, each row one or two cache lines.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> Array:
 
     It comes from NumPy, which requests large pages where the system leaves that to programs.
     """
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
     return memory[start : start + size].view(dtype).reshape(shape)
