@@ -10,7 +10,7 @@ from scipy.sparse import diags, issparse
 from .._checks import as_argument, check_choice, check_nonnegative
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from .read import check_key, keep_params, open_adata, read_expression, read_graph, read_rep
+from .read import check_key, keep_params, open_adata, read_expression, read_neighbors, read_rep
 
 BLOCK = 128  # genes at once
 
@@ -62,7 +62,7 @@ def heat(
         if layer is not None:
             raise ValueError(f"Expected 'layer' to be None beside 'use_rep' (got {layer!r}).")
         x, key_added = read_rep(adata, use_rep), f"{use_rep}_{key_added}"
-    results = _flow(x, *read_graph(adata, neighbors_key), times, normalization)
+    results = _flow(x, *read_neighbors(adata, neighbors_key), times, normalization)
     target = adata.layers if use_rep is None else adata.obsm
     keys = [key_added] if is_single else [f"{key_added}_{each:g}" for each in times]
     for key, result in zip(keys, results, strict=True):

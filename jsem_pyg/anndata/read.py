@@ -27,7 +27,7 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
     return adata.to_memory(copy=True) if copy else adata
 
 
-def read_graph(adata: Any, neighbors_key: str | None = None) -> tuple[str, csr_matrix]:
+def read_neighbors(adata: Any, neighbors_key: str | None = None) -> tuple[str, csr_matrix]:
     """Read the weights of scanpy's neighbour graph, in float64, and what they are called."""
     if neighbors_key is not None:
         check_text("neighbors_key", neighbors_key)

@@ -136,8 +136,8 @@ class AgreementConductance(Module):
         h_{ij} = 0.05 + 0.95 \sum_c \hat p_{ic} \, \hat p_{jc}, \qquad
         \hat p_{ic} = p_{ic}^2 / \sum_{c'} p_{ic'}^2
 
-    The sum is the chance that the classes of both ends are the same, if each is drawn from its
-    sharpened probabilities. The module is called with all nodes and the edges between them, so that
+    The sum is the chance that the classes of both ends are the same, if each is drawn by its
+    :math:`\hat p`. The module is called with all nodes and the edges between them, so that
     no pair of rows for every edge is in memory.
 
     Example:

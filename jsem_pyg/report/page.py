@@ -33,7 +33,7 @@ def render(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **shown
     return environment.from_string(_asset("page.html")).render(
         **shown,
         versions=version_table(),
-        block=pack(content, arrays),
+        block=encode(content, arrays),
         plotly=plotly_script(),
         style=_asset("style.css"),
         scripts="\n".join(_asset(f"{name}.js") for name in SCRIPTS),
@@ -49,8 +49,8 @@ def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-def pack(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """Pack content and arrays as base64: no text of a user's can be taken for HTML in it.
+def encode(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Encode content and arrays as base64: no text of a user's can be taken for HTML in it.
 
     What is packed, by gzip: the length of a header (uint32, little-endian), the header, the arrays.
     The header is JSON: the content, and "arrays" with type, shape and start of each array.

@@ -10,7 +10,7 @@ from ..costs.factor import Factor
 _NEGLIGIBLE = 1e-7  # standard deviation of an axis, relative to the largest: rounding
 
 
-class Prepared(NamedTuple):
+class AxisFactor(NamedTuple):
     """A factor in its principal axes."""
 
     x: Tensor  # [N, r]
@@ -20,7 +20,7 @@ class Prepared(NamedTuple):
     kind: str
 
 
-def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
+def prepare_factor(factor: Factor, mass: Tensor) -> AxisFactor:
     """Turn a factor into its principal axes by mass, the largest variance first.
 
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
@@ -36,7 +36,7 @@ def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
     has_mean = factor.kind == "kernel" and bool(x.any())
     mean = mean / scale if has_mean else torch.zeros_like(mean)
     x = (x / scale).to(factor.x.dtype)
-    return Prepared(x, mean, signs, scale, factor.kind)
+    return AxisFactor(x, mean, signs, scale, factor.kind)
 
 
 def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from ..._random import seeded
 from ...kernels.table import SINKHORN
 from ..sinkhorn.loop import Pass, in_turn
-from .prepare import Prepared, centred, squared_norms
+from .prepare import AxisFactor, centred, squared_norms
 
 LOG2E = 1.4426950408889634
 FEW_AXES = 3  # a space of so few dimensions is described well by its principal axes
@@ -227,8 +227,8 @@ def agreement(
 
 
 def make_problem(
-    first: Prepared,
-    second: Prepared,
+    first: AxisFactor,
+    second: AxisFactor,
     p: Tensor,
     q: Tensor,
     alpha: float = 1.0,

@@ -27,7 +27,7 @@ from ..problem.prepare import centred, prepare_factor
 from ..problem.problem import agreement, make_problem, second_moments
 from .race import race_at
 from .schedule import SCHEDULE, Run
-from .starts import Points, find_starts
+from .starts import Cloud, find_starts
 
 NEAR = 0.1  # of the target points: who is among the nearest to the true partner is near it
 WEIGHTS = (0.73, 1.49, 0.69)  # of `evidence`
@@ -88,7 +88,7 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
     equal = torch.full_like(x[:, 0], 1 / count)
     source, target = (prepare_factor(side, equal) for side in sides)
     problem = make_problem(source, target, equal, equal, backend=backend)
-    points = Points(sides[0].x, "l2", None), Points(sides[1].x, "l2", None)
+    points = Cloud(sides[0].x, "l2", None), Cloud(sides[1].x, "l2", None)
     starts = find_starts(None, problem, points, 0)
     critical = problem.critical_epsilon() or 1.0
     hot = [share * critical for share in SCHEDULE.confidence_hot]

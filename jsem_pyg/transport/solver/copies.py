@@ -24,7 +24,7 @@ from .schedule import SCHEDULE, Run
 _ONE_PASS = Effort(passes=1, updates=1)
 
 
-def sharpened(problem: Problem, state: State, run: Run) -> tuple[Problem, State]:
+def cool_copies(problem: Problem, state: State, run: Run) -> tuple[Problem, State]:
     """Find a colder state if both sides turn out to be copies: there it is a permutation."""
     is_equal = problem.shape[0] == problem.shape[1] and _has_equal_axes(problem)
     is_warm = run.lowest >= SCHEDULE.coldest * run.critical and state.peak < SCHEDULE.final_sharp

@@ -28,7 +28,7 @@ from torch.nn.functional import pad
 from ...kernels.sinkhorn import SinkhornPass
 from ..plan.plan import Plan, Step
 from ..plan.scores import FactoredScores, average
-from ..problem.prepare import Prepared, prepare_factor
+from ..problem.prepare import AxisFactor, prepare_factor
 from ..problem.problem import LOG2E, Problem, Side, make_problem, second_moments
 from .coarsening import in_cells
 from .cooling import Solved
@@ -136,7 +136,7 @@ def _pose(question: Question, run: Run) -> Partial:
     return Partial(problem, (float(p.sum()), float(q.sum())), sent, is_free)
 
 
-def _as_kernel(side: Prepared, unit: float) -> Prepared:
+def _as_kernel(side: AxisFactor, unit: float) -> AxisFactor:
     """Write costs, divided by a squared unit, as a kernel.
 
     Of squared distances, |x - y|^2 = a + b - 2 x.y for the squared norms a and b, and a + b =
@@ -151,7 +151,7 @@ def _as_kernel(side: Prepared, unit: float) -> Prepared:
     one = (a.std(correction=0) / x.square().mean(0).max().clamp(min=1e-30)).sqrt().clamp(min=1e-3)
     pair = math.sqrt(0.5) * torch.cat([a / one + one, a / one - one], 1)
     signs = torch.cat([-torch.ones_like(x[0]), pair.new_tensor([1.0, -1.0])])
-    return Prepared(torch.cat([math.sqrt(2) * x, pair], 1), pad(mean, (0, 2)), signs, 1, "kernel")
+    return AxisFactor(torch.cat([math.sqrt(2) * x, pair], 1), pad(mean, (0, 2)), signs, 1, "kernel")
 
 
 def _sums(partial: Partial, moments: Tensor, rows: Tensor, columns: Tensor) -> Sums:

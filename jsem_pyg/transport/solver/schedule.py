@@ -56,7 +56,7 @@ class Schedule:
     nearly_copy: float = 0.02  # mismatch of sides that may be copies
     copy: float = 2e-3  # and of copies
     sharpening: float = 100.0  # times colder
-    coldest: float = 1e-6  # below which nothing is sharpened
+    coldest: float = 1e-6  # below which no copies are cooled
     copy_steps: int = 8  # of the moments, at most
 
     # Confidence: a sample is aligned with a set of the same spectrum.

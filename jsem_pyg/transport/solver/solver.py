@@ -17,7 +17,7 @@ from ..problem.objective import fused_cost
 from ..problem.problem import Problem
 from .confidence import near_confidence
 from .cooling import Solved, descend, finish, follow
-from .copies import sharpened
+from .copies import cool_copies
 from .partial import solve_partial
 from .pose import Question, pose, read_question, without_history
 from .race import race
@@ -122,13 +122,13 @@ def gromov_wasserstein(
         epsilon=epsilon, absolute=absolute, alpha=alpha, mass=mass, coarse=coarse, starts=starts,
         tol=tol, max_iter=max_iter, seed=seed, backend=backend, progress=progress,
     )  # fmt: skip
-    return solve(question, is_sharpened=True)
+    return solve(question, cools_copies=True)
 
 
-def solve(question: Question, is_sharpened: bool = False, is_start: bool = False) -> Plan:
+def solve(question: Question, cools_copies: bool = False, is_start: bool = False) -> Plan:
     """Find the best plan from the starts.
 
-    `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on from
+    `cools_copies`: exact copies are cooled below `epsilon`. `is_start`: another search goes on from
     it, so that there is no warning if it has not converged.
     """
     dtype = torch.promote_types(question.first.x.dtype, question.second.x.dtype)
@@ -148,7 +148,7 @@ def solve(question: Question, is_sharpened: bool = False, is_start: bool = False
 
         run = replace(run, report=report)
         if options.mass is None:
-            found = _solve_balanced(question, problem, run, is_sharpened)
+            found = _solve_balanced(question, problem, run, cools_copies)
         else:
             found = solve_partial(question, problem, run)
     is_converged = max(found.error, found.moved) < run.tol and not found.is_saddle
@@ -157,7 +157,7 @@ def solve(question: Question, is_sharpened: bool = False, is_start: bool = False
     return _make_plan(question, problem, run, found, is_converged, steps, dtype)
 
 
-def _solve_balanced(question: Question, problem: Problem, run: Run, is_sharpened: bool) -> Solved:
+def _solve_balanced(question: Question, problem: Problem, run: Run, cools_copies: bool) -> Solved:
     """Find the plan that keeps both masses."""
     starts = question.options.starts
     if isinstance(starts, Plan):
@@ -165,8 +165,8 @@ def _solve_balanced(question: Question, problem: Problem, run: Run, is_sharpened
     points = points_of(question.first), points_of(question.second)
     begun = find_starts(starts, problem, points, run.seed)
     state = descend(problem, race(problem, begun, run), run)
-    if is_sharpened and run.may_stop:
-        problem, state = sharpened(problem, state, run)
+    if cools_copies and run.may_stop:
+        problem, state = cool_copies(problem, state, run)
     return finish(problem, state, run)
 
 

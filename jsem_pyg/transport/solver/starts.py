@@ -21,7 +21,7 @@ from ..sinkhorn.loop import Kernel, sinkhorn
 from .schedule import SCHEDULE
 
 
-class Points(NamedTuple):
+class Cloud(NamedTuple):
     """One side's points for neighbour graphs."""
 
     x: Tensor  # [N, D] where neighbours are found
@@ -29,11 +29,11 @@ class Points(NamedTuple):
     edge_index: Tensor | None  # [2, E]; None: neighbours in x
 
 
-def points_of(factor: Factor) -> Points:
+def points_of(factor: Factor) -> Cloud:
     """Take the points of a factor, and its edges."""
     # A kernel compares directions, which a point at the origin has not.
     has_directions = factor.kind == "kernel" and bool((factor.x != 0).any(1).all())
-    return Points(factor.x, "cosine" if has_directions else "l2", factor.edge_index)
+    return Cloud(factor.x, "cosine" if has_directions else "l2", factor.edge_index)
 
 
 class Start(NamedTuple):
@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 def find_starts(
-    names: tuple[str, ...] | None, problem: Problem, points: tuple[Points, Points], seed: int
+    names: tuple[str, ...] | None, problem: Problem, points: tuple[Cloud, Cloud], seed: int
 ) -> list[Start]:
     """Find the starts of some names of :data:`STARTS`; None: those that pay for the rank.
 
@@ -114,7 +114,7 @@ def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
 
 
 def _heat(
-    problem: Problem, points: tuple[Points, Points], generator: torch.Generator
+    problem: Problem, points: tuple[Cloud, Cloud], generator: torch.Generator
 ) -> Iterator[Tensor]:
     """Match points from which heat spreads alike on the neighbour graphs of both sides."""
     source, first = _sample(problem.source, generator)
@@ -143,7 +143,7 @@ def _sample(side: Side, generator: torch.Generator) -> tuple[Side, Tensor]:
     return Side(side.z[index], (log2_mass - total).to(log2_mass)), index
 
 
-def _graphs(points: Points, index: Tensor) -> list[Tensor]:
+def _graphs(points: Cloud, index: Tensor) -> list[Tensor]:
     """Make neighbour graphs [2, E] of some points; of all, take the graph that is given."""
     count = index.numel()
     if points.edge_index is not None and count == points.x.size(0):
