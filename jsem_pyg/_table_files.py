@@ -7,11 +7,12 @@ import logging
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +29,10 @@ _PACKED = ".gz"  # behind any of the first five
 _BROKEN = (gzip.BadGzipFile, zipfile.BadZipFile)
 _DELIMITERS = ",;\t|"
 _PADDED = re.compile(r'(?m)(^|[,;\t|\s"])0\d+($|[,;\t|\s"])')  # codes such as 007, perhaps
-_HEAD = 1 << 16  # characters in which the delimiter is looked for
-_LINES = 20  # in which white space is
+_HEAD = 1 << 16  # characters in which the delimiter and the header are looked for
+_LINES = 20  # in which they are
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|NA|NaN|nan")
+_HEADER = re.compile(r"[-+]?\d*\.?\d+(\.\d+)?([eE][-+]?\d+(\.\d+)?)?")  # pandas adds .1 to twins
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
@@ -52,7 +54,7 @@ class Reading:
 def suffix_of(path: Path) -> str:
     """Return the suffix of the kind of a file, without a ``.gz``, or raise a ValueError."""
     name = path.name.lower()
-    suffix = Path(name.removesuffix(_PACKED)).suffix
+    suffix = Path(name.removesuffix(_PACKED)).suffix.replace(".geojson", ".json")
     packable = suffix in SUFFIXES[:5]
     if suffix not in SUFFIXES or (name.endswith(_PACKED) and not packable):
         raise ValueError(
@@ -88,20 +90,18 @@ def read_rows(
             return table.rename(columns=str)
         if suffix == ".xlsx":
             import_optional("openpyxl", "Reading an .xlsx file")
-            header = 0 if reading.header else None
-            table = pd.read_excel(
-                path, header=header, na_values=_MISSING, dtype=object, engine="openpyxl"
-            )
-            return table.convert_dtypes().rename(columns=str)
+            cells = pd.read_excel(path, header=None, dtype=object, engine="openpyxl", nrows=_LINES)
+            titles = _count_titles(cells.map(str).where(cells.notna(), "").values.tolist())
+            _say_titles(titles)
+            header = titles if reading.header else None
+            skipped = {"header": header, "skiprows": 0 if reading.header else titles}
+            table = pd.read_excel(path, na_values=_MISSING, dtype=object, **skipped)
+            return table.convert_dtypes().rename(columns=lambda name: str(name).strip())
         text = _read_text(path, reading.encoding)
         if suffix in (".json", ".jsonl"):
             lines = [line for line in text.split("\n") if line.strip()]
-            records = json.loads(text) if suffix == ".json" else list(map(json.loads, lines))
-            is_list = isinstance(records, list)
-            if not is_list or not all(isinstance(record, dict) for record in records):
-                where = "in each line" if suffix == ".jsonl" else "and others, in one list"
-                raise ValueError(f'Expected an object such as {{"text": ...}} {where}.')
-            return pd.DataFrame(records, dtype=object).convert_dtypes()
+            found = json.loads(text) if suffix == ".json" else list(map(json.loads, lines))
+            return pd.DataFrame(_records_of(found, suffix), dtype=object).convert_dtypes()
         if suffix == ".txt" and reading.delimiter is None:  # a document a line
             lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
             return pd.DataFrame({"text": lines}, dtype=object)
@@ -114,6 +114,26 @@ def read_rows(
         ) from error
     except (ValueError, KeyError, EOFError, zlib.error, *_BROKEN) as error:
         raise ValueError(f"Could not read '{path}' as a {suffix} file: {error}") from error
+
+
+def _records_of(found: Any, suffix: str) -> Any:
+    """Return what pandas makes a table of: records, or the cells of each column."""
+    if isinstance(found, dict):  # a FeatureCollection, an answer of a server, or columns
+        cells = list(found.values())
+        records = [
+            each
+            for each in cells
+            if isinstance(each, list) and each[:1] and isinstance(each[0], dict)
+        ]
+        if len(records) != 1 and {type(each) for each in cells} in ({dict}, {list}):
+            return found  # as pandas writes it
+        found = records[0] if len(records) == 1 else found
+        if isinstance(found, list) and "geometry" in found[0]:
+            found = [each.get("properties") or {} for each in found]
+    if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
+        where = "in each line" if suffix == ".jsonl" else "and others, in one list"
+        raise ValueError(f'Expected an object such as {{"text": ...}} {where}.')
+    return found
 
 
 def _read_text(path: Path, encoding: str | None) -> str:
@@ -134,9 +154,17 @@ def _read_csv(
     pd = import_optional("pandas", "Reading a table")
     delimiter = reading.delimiter or delimiter or _guess_delimiter(text)
     fix = (
-        "To fix this, quote the cells that hold the delimiter, or say which it is by --delimiter "
-        f"(got {delimiter!r})."
+        "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter "
+        f"(got {delimiter!r}), or take away lines above the header or below the table."
     )
+    text = text.lstrip("\r\n")
+    rows, ends = _first_rows(text, delimiter)
+    if titles := _count_titles(rows):
+        _say_titles(titles)
+        lines = StringIO(text, newline="")
+        text = text[sum(len(next(lines)) for _ in range(ends[titles - 1])) :]
+    head = rows[titles] if titles < len(rows) else []
+    is_single = len(head) > 1 and all(re.fullmatch(r"\s*'[^']*'\s*", cell) for cell in head)
     columns = strings if reading.header else [int(name) for name in strings if name.isdigit()]
 
     def read(**types: Any) -> Any:
@@ -145,6 +173,8 @@ def _read_csv(
             sep=r"\s+" if delimiter == " " else delimiter,
             header=0 if reading.header else None,
             decimal=reading.decimal or ".",
+            quotechar="'" if is_single else '"',
+            skipinitialspace=len(head) > 1 and all(cell[:1] == " " for cell in head[1:]),
             na_values=_MISSING,
             float_precision="round_trip",  # pandas' own parser ends the process at 1e2147483648
             low_memory=False,  # a column has one type, not one for each part of the file
@@ -163,33 +193,68 @@ def _read_csv(
         if delimiter != " ":
             raise ValueError(f"its rows are longer than its header. {fix}")
         table = table.reset_index()  # as R writes them
-    table = table.rename(columns=str)
-    if reading.header and all(name.replace(".", "").isdigit() for name in table.columns):
+    table = table.rename(columns=lambda name: str(name).strip())
+    if reading.header and all(map(_HEADER.fullmatch, table.columns)):
         listed = ", ".join(map(repr, table.columns))
         logger.warning("The header is %.200s. If it is a row, pass --header 0.", listed)
     return table
 
 
-def _guess_delimiter(text: str) -> str:
-    """Return the delimiter that divides the first line into the most cells, or a comma.
+def _first_rows(text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
+    """Return the cells of the first rows, blank ones too, and the number of lines up to each."""
+    rows, ends = [], []
+    head, is_space = StringIO(text[:_HEAD], newline=""), delimiter == " "
+    reader = csv.reader(head, delimiter=delimiter[:1], skipinitialspace=is_space)
+    for row in islice(reader, _LINES):
+        rows.append(row)
+        ends.append(reader.line_num)
+    return (rows, ends) if len(text) <= _HEAD or len(rows) == _LINES else (rows[:-1], ends[:-1])
 
-    Where there is none, a space stands for white space that divides all lines alike, into numbers
-    mostly.
+
+def _count_titles(rows: list[list[str]]) -> int:
+    """Count the rows above the header: comments, and those that are half as full as most.
+
+    There are none if rows below differ in length; and of two columns only comments are, since a
+    comma may cut names such as "Doe, John".
     """
-    lines = StringIO(text[:_HEAD].lstrip("\r\n"), newline="")
+    filled = [sum(cell.strip() != "" for cell in row) for row in rows]
+    sizes = [len(row) for row in rows]
+    below = range(len(rows) // 2, len(rows))  # the table itself, mostly
+    width, size = (int(median(each[i] for i in below)) if rows else 0 for each in (filled, sizes))
+    least = 2
+    for count, row in enumerate(rows):
+        is_comment = row[:1] and row[0][:1] == "#" and len(row) != size
+        if not is_comment and 2 * filled[count] > width:
+            return count if width >= least and set(sizes[count:]) <= {0, size} else 0
+        least = least if is_comment or not row else 3
+    return 0
 
-    def rows(delimiter: str) -> Iterator[list[str]]:
-        lines.seek(0)
-        return csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
 
-    def fit(delimiter: str) -> tuple[bool, int]:
-        cells = next(rows(delimiter), [])
-        return all('"' not in cell for cell in cells), len(cells)  # a cut quotation does not fit
+def _say_titles(count: int) -> None:
+    if count:
+        rows = "the first row" if count == 1 else f"the first {count} rows"
+        logger.warning("Left out, above the header: %s.", rows)
+
+
+def _guess_delimiter(text: str) -> str:
+    """Return the delimiter that divides the header into the most cells, or a comma.
+
+    It is the first line, unless a delimiter divides all but the first lines alike. Where there is
+    no delimiter, a space stands for white space that divides all lines alike, into numbers mostly.
+    """
+    text = text[:_HEAD].lstrip("\r\n")
+
+    def fit(delimiter: str) -> tuple[bool, bool, int, int]:
+        rows = _first_rows(text, delimiter)[0]
+        titles = _count_titles(rows)
+        cells = rows[titles] if rows else []
+        is_alike = len(cells) > 1 and {len(row) for row in rows[titles:] if row} == {len(cells)}
+        return all('"' not in cell for cell in cells), is_alike, -titles, len(cells)
 
     best = max(_DELIMITERS, key=fit)
-    if fit(best)[1] > 1:
+    if fit(best)[-1] > 1:
         return best
-    divided = [[cell for cell in row if cell] for row in islice(rows(" "), _LINES)]
+    divided = [[cell for cell in row if cell] for row in _first_rows(text, " ")[0]]
     sizes = [len(row) for row in divided if row]
     cells = [cell for row in divided[1:] for cell in row]
     is_alike = len(set(sizes[1:])) == 1 and sizes[1] > 1 and sizes[1] - sizes[0] in (0, 1)

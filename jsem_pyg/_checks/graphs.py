@@ -108,6 +108,14 @@ def check_conductance(name: str, value: Any, num_edges: int) -> None:
 
 def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = None) -> None:
     """Raise unless `edge_type` [num_edges] holds relations in [0, num_relations)."""
+    cure = (
+        "To fix this where to_undirected added types up or took their mean, take "
+        "jsem_pyg.transforms.BothDirections(), which keeps them."
+    )
+    if isinstance(edge_type, Tensor) and edge_type.is_floating_point():
+        raise TypeError(
+            f"Expected 'edge_type' to be of integer type (got {edge_type.dtype}). {cure}"
+        )
     check_integers("edge_type", edge_type)
     if edge_type.dim() != 1 or edge_type.numel() != num_edges:
         raise ValueError(
@@ -118,9 +126,7 @@ def check_edge_type(edge_type: Any, num_edges: int, num_relations: int | None = 
     if low < 0 or (num_relations is not None and high >= num_relations):
         raise ValueError(
             f"Expected 'edge_type' to hold relations in [0, {num_relations or 'R'}), as "
-            f"'num_relations' says (got values from {low} to {high}). To fix this where "
-            "to_undirected added types up, take jsem_pyg.transforms.BothDirections(), which keeps "
-            "them."
+            f"'num_relations' says (got values from {low} to {high}). {cure}"
         )
 
 

@@ -64,6 +64,17 @@ def check_instance(name: str, value: Any, kinds: type | tuple[type, ...], what: 
         raise TypeError(f"Expected '{name}' to be {what} (got {found.__name__}).{cure}")
 
 
+def check_keywords(layer: object, given: Collection[str], known: str) -> None:
+    """Raise a TypeError in the name of a layer unless it knows all keyword arguments given."""
+    for name in given:
+        if name not in known.split():
+            listed = ", ".join(known.split())
+            raise TypeError(
+                f"{type(layer).__name__} got an unexpected keyword argument {name!r}. To fix this, "
+                f"take its own, or one of {listed}."
+            )
+
+
 def check_text(name: str, value: Any) -> None:
     """Raise a TypeError unless `value` is a string."""
     check_instance(name, value, str, "a string")

@@ -1,7 +1,6 @@
 """Find clusters of cells, or propagate the labels of a few."""
 
 from collections.abc import Iterable
-from copy import deepcopy
 from typing import Any, Literal
 
 import numpy as np
@@ -73,7 +72,7 @@ def propagate_labels(
     and its probabilities diffuse. To bring labels from one set of cells to another, concatenate
     them in one space (`anndata.concat`), where the cells of the second have no label.
 
-    Writes `obs[key_added]`, a categorical with the categories and colours of `obs[key]`;
+    Writes `obs[key_added]`, a categorical with the known categories and colours of `obs[key]`;
     `obs[f"{key_added}_confidence"]`, the probability of that label, NaN where no label has two
     cells, one of which can be held out to measure it;
     `obsm[f"{key_added}_probability"]` [N, C], a column for each category that some cell has; and
@@ -108,13 +107,16 @@ def propagate_labels(
     points = read_rep(adata, use_rep)
     model = DiffusionLabelSpreading(metric="l2", scale=None, random_state=random_state)
     model.fit(points, codes)
-    adata.obs[key_added] = _categorical(model.transduction_, names)
+    kept = np.delete(np.arange(len(names)), unknown)
+    found = np.searchsorted(kept, model.transduction_)
+    adata.obs[key_added] = _categorical(found, [names[each] for each in kept])
     is_measured = np.bincount(codes[codes >= 0]).max() > 1
     confidence = model.label_distributions_.max(1) if is_measured else np.nan
     adata.obs[f"{key_added}_confidence"] = confidence
     adata.obsm[f"{key_added}_probability"] = model.label_distributions_
     if f"{key}_colors" in adata.uns:
-        adata.uns[f"{key_added}_colors"] = deepcopy(adata.uns[f"{key}_colors"])
+        colors = [each for i, each in enumerate(adata.uns[f"{key}_colors"]) if i not in unknown]
+        adata.uns[f"{key_added}_colors"] = colors
     params = {"key": key, "use_rep": use_rep, "random_state": random_state}
     keep_params(adata, key_added, params, t=model.t_)
     return adata if copy else None

@@ -31,9 +31,12 @@ _FEW_KINDS = 5  # different whole numbers, likewise
 _LETTERED = 0.2  # of the cells of a column of texts that have letters
 _ROW_NUMBERS = 0.9  # of the rows that count up by one
 _INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no name themselves
-_ID = re.compile(r"(?i:(^|[\W_])(u?id|identifier)([\W_]|$))|[a-z]I[dD]$")
+_ID = re.compile(
+    r"(?i:(^|[\W_])(u?id|identifier)([\W_]|$)|^(subject|participant|patient|respondent)$)|[a-z]I[dD]$"
+)
 _CODES = re.compile(
-    r"(?i)(^|[\W_])(zip|postal|post|phone|tel|fax|ssn|isbn|ean|fips)([\W_]?code)?s?([\W_]|$)"
+    r"(?i)(^|[\W_])(post[\W_]?code|(zip|postal|phone|tel|fax|ssn|isbn|ean|fips)([\W_]?code)?)s?"
+    r"([\W_]|$)"
 )
 _UNIQUE = re.compile(r"(?i)([\W_]|^)(code|key|number|nr|no\.)\W*$|[a-z](Code|Key|Number)$")
 _LARGEST = 1e15  # of whole numbers that are counts, not codes
@@ -42,18 +45,10 @@ _NAMES = re.compile(
 )
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")  # of Chinese, two signs
 _DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y"
-_MONTHS = (
-    "%d %b %Y",
-    "%d %B %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%b-%d-%Y",
-    "%b %d %Y",
-    "%B %Y",
-    "%b %Y",
-)
+_MONTHS = "%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y|%b-%d-%Y|%b %d %Y|%B %Y|%b %Y|%m/%Y|%YM%m"
+_QUARTER = re.compile(r"(?i)(?:(\d{4})[-/: ]?)?Q([1-4])(?:[-/: ](\d{4}))?")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-_FORMATS = [day + clock for clock in _CLOCKS for day in (*_DAYS.split(), *_MONTHS)]
+_FORMATS = [day + clock for clock in _CLOCKS for day in (*_DAYS.split(), *_MONTHS.split("|"))]
 _FORMATS = ["ISO8601", *_FORMATS, "%a %b %d %H:%M:%S %z %Y"]
 _LOOKED_AT = 50  # cells, for the format of dates
 _REASONS = {
@@ -208,10 +203,17 @@ def _as_days(cells: "pd.Series", form: str) -> np.ndarray:
     from pandas.api.types import is_datetime64_any_dtype
 
     if not is_datetime64_any_dtype(cells):
-        cells = cells.astype(object).map(str, "ignore")
+        cells = cells.astype(object).map(lambda cell: _month_of_quarter(str(cell)), "ignore")
     dates = pd.to_datetime(cells, format=form, errors="coerce", utc=True)
     days: np.ndarray = ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(float)
     return days
+
+
+def _month_of_quarter(cell: str) -> str:
+    """Return the first month of a quarter, 1974-04 for 1974Q2; what is none stays."""
+    found = _QUARTER.fullmatch(cell.strip())
+    year = found and (found[1] or found[3])
+    return f"{year}-{3 * int(found[2]) - 2:02}" if found and year else cell
 
 
 def check_there(table: "pd.DataFrame", names: Sequence[str]) -> None:
@@ -351,12 +353,9 @@ def _kind(chosen: list[str], found: Mapping[str, Column]) -> Kind:
         return "texts"
     if types <= {"number", "date", "category"}:
         return "table"
+    listed = ", ".join(f"{name!r} ({found[name].type})" for name in chosen)
     raise ValueError(
         "Expected columns of text, or of numbers, dates and categories, or one of vectors (got "
-        f"{_listed(chosen, found)}). To fix this, --column takes others, and --type says what one "
+        f"{listed}). To fix this, --column takes others, and --type says what one "
         "is: a number may be a text."
     )
-
-
-def _listed(names: list[str], found: Mapping[str, Column]) -> str:
-    return ", ".join(f"{name!r} ({found[name].type})" for name in names)

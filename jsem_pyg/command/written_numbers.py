@@ -31,7 +31,7 @@ _CELL = re.compile(
     (?P<body>\d[\d.,' ]*(?<![,' ])|[.,]\d+)(?P<power>[eE][-+]?\d+)?\s*
     (?P<times>(?:k|K|M|Mio\.?|mn|bn|B|thousand|million|billion)(?![^\W\d_]))?\s*
     (?P<after>[%‰]|°\s?[CF]?|{_CURRENCY}|[^\W\d_][^\d,;:()\[\]]{{0,15}})?\s*
-    (?P<more>\+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
+    (?P<more>\+|±\s*[\d.,]+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
     re.VERBOSE,
 )
 _TIMES = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
@@ -69,11 +69,13 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
             of_unit[_unit(match)] += count
     decimal = form[:1] or _decimal(of_body)
     unit = form[1:] or max(filter(None, of_unit), key=of_unit.__getitem__, default="")
+    if not form[1:] and unit.isalpha() and len(unit) == 1 and 2 * of_unit[unit] < of_unit.total():
+        unit = " "  # 207b is a code
     numbers = [_number(match, decimal, unit) for match in matches]
     values = np.append(np.array(numbers, float), np.nan)
     read = ~np.isnan(values[:-1])
     filled = int(counts[~marked].sum())
-    said = [f"in {unit}"] if unit else []
+    said = [f"in {unit}"] if unit.strip() else []
     if any("," in body for body in of_body):
         said.append("',' before decimals" if decimal == "," else "',' between thousands")
     about = [match is not None and bool(match["about"] or match["more"]) for match in matches]

@@ -11,12 +11,14 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
-from .._checks import check_bool, check_positive_int
+from .._checks import check_bool, check_keywords, check_positive_int
 from .._precision import check_type_of_layer
 from ..diffusion.evolve import evolve
 from ..diffusion.times import check_signal
 from .anisotropic_diffusion import AnisotropicDiffusion, single_node_set
 from .diffusion_time import DiffusionTime, join_scales, read_layer_times
+
+_OPTIONS = "learn_t conductance normalization degree tol backend fuse filter rate num_relations"
 
 
 class AnisotropicChebConv(AnisotropicDiffusion):
@@ -79,6 +81,7 @@ class AnisotropicChebConv(AnisotropicDiffusion):
         bias: bool = True,
         **kwargs: Any,
     ) -> None:
+        check_keywords(self, kwargs, _OPTIONS)
         check_bool("add_self_loops", add_self_loops)
         super().__init__(edge_dim, t, **kwargs)
         self.options = replace(self.options, self_loop=float(add_self_loops))

@@ -140,6 +140,11 @@ class AnisotropicDiffusion(MessagePassing):
         check_bool("learn_t", learn_t)
         check_bool("fuse", fuse)
         check_filter(filter)
+        if isinstance(conductance, RelationConductance):
+            raise TypeError(
+                "Expected 'conductance' to look at edge features or nodes (got a "
+                "RelationConductance). To fix this, pass num_relations=, which makes one."
+            )
         self.edge_dim = edge_dim
         self.conductance = make_conductance(conductance, edge_dim, rate)
         self.conductance_form = conductance if isinstance(conductance, str) else "module"

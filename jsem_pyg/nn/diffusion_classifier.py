@@ -9,6 +9,7 @@ from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import (
     check_edge_index,
+    check_keywords,
     check_matrix,
     check_number,
     check_positive,
@@ -86,6 +87,7 @@ class DiffusionClassifier(torch.nn.Module):
         conductance: torch.nn.Module | None = None,
         **kwargs: Any,
     ) -> None:
+        check_keywords(self, kwargs, "learn_t normalization degree tol backend")
         super().__init__()
         check_positive_int("in_channels", in_channels)
         if num_classes is not None:

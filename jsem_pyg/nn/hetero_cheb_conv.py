@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.nn.dense.linear import Linear
 
-from .._checks import check_bool
+from .._checks import check_bool, check_keywords
 from .._precision import check_type_of_layer, without_autocast
 from ..graph.reader import GraphReader
 from ..graph.relations import (
@@ -77,6 +77,8 @@ class HeteroChebConv(torch.nn.Module):
         root_weight: bool = False,
         **kwargs: Any,
     ) -> None:
+        known = "learn_t num_bases from_neighbors add_self_loops bias normalization degree"
+        check_keywords(self, kwargs, f"{known} tol backend")
         super().__init__()
         check_bool("root_weight", root_weight)
         self.node_types, self.edge_types = read_metadata(metadata)

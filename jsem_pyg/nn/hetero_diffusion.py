@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_instance
+from .._checks import check_instance, check_keywords
 from ..graph.reader import GraphReader
 from ..graph.relations import (
     EdgeType,
@@ -67,6 +67,7 @@ class HeteroDiffusion(torch.nn.Module):
         t: float | Sequence[float] | Tensor = 5.0,
         **kwargs: Any,
     ) -> None:
+        check_keywords(self, kwargs, "learn_t normalization degree tol backend filter rate")
         super().__init__()
         self.node_types, self.edge_types = read_metadata(metadata)
         self.names = merge_reverse(self.edge_types)[0]

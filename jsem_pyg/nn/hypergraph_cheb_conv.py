@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import OptTensor
 
+from .._checks import check_keywords
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.times import check_signal
 from ..kernels.torch_func import eager
@@ -57,6 +58,7 @@ class HypergraphChebConv(HypergraphDiffusion):
         bias: bool = True,
         **kwargs: Any,
     ) -> None:
+        check_keywords(self, kwargs, "learn_t normalization degree tol backend filter")
         super().__init__(num_hyperedges, t, **kwargs)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.lin, self.bias = make_map(in_channels, out_channels, self.num_scales, bias)

@@ -69,10 +69,12 @@ def test_words_for_no_label_count_as_missing_and_the_log_says_so(word, caplog):
     adata.obs["word"] = [as_label(each) if isinstance(each, str) else word for each in known]
     propagate_labels(adata, "none")
     assert not caplog.records
+    adata.uns["word_colors"] = list("rgby")
     propagate_labels(adata, "word")
     assert f"{str(word).lower()!r} of adata.obs['word'] count as unknown" in caplog.text
     found = adata.obs["word_propagated"]
-    assert word not in set(found)
+    assert word not in found.cat.categories
+    assert len(adata.uns["word_propagated_colors"]) == 3
     assert list(found) == [as_label(each) for each in adata.obs["none_propagated"]]
 
 

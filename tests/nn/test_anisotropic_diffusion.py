@@ -14,9 +14,12 @@ from layer_cases import (
 )
 from torch_geometric.typing import SparseTensor
 
+from jsem_pyg import nn
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
+METADATA = ["a"], [("a", "r", "a")]
+HETERO = {"HeteroChebConv": (4, 2, METADATA), "HeteroDiffusion": (METADATA,)}
 CONDUCTANCES = ["sigmoid", "mlp", Similarity()]
 
 
@@ -144,3 +147,11 @@ def test_bad_inputs_are_named():
         AnisotropicDiffusion(t=torch.ones(1, 3))(x, edge_index, weight, attr)
     with pytest.raises(ValueError, match=r"'x' to have shape \[N, D\], since the conductance"):
         AnisotropicDiffusion(conductance=Similarity())(x.unsqueeze(0), edge_index, weight, attr)
+    with pytest.raises(TypeError, match="RelationConductance.* pass num_relations="):
+        AnisotropicChebConv(4, 2, conductance=nn.RelationConductance(2))
+
+
+@pytest.mark.parametrize("name", ["AnisotropicChebConv", "DiffusionClassifier", *HETERO])
+def test_an_unknown_keyword_is_refused_in_the_name_of_the_layer_that_was_called(name):
+    with pytest.raises(TypeError, match=f"^{name} got .* 'foo'.* one of learn_t, "):
+        getattr(nn, name)(*HETERO.get(name, (4, 2)), foo=1)

@@ -57,17 +57,14 @@ class FromFunction(Filter):
 
     def extra_repr(self) -> str:
         """Name the function and its numbers."""
-        name = getattr(self.function, "__name__", type(self.function).__name__)
+        function = getattr(self.function, "func", self.function)
+        name = getattr(function, "__name__", type(function).__name__).lstrip("_")
         return ", ".join([name, *(f"{n}={getattr(self, n).tolist()}" for n in self.names)])
 
 
 def Heat(t: float | Tensor = 1.0) -> FromFunction:
     r"""Make heat, :math:`e^{-t \lambda}`: diffusion for the time t > 0; f_s f_t = f_(s + t)."""
-
-    def heat(eigenvalue: Tensor, t: Tensor) -> Tensor:
-        return torch.exp(-t * eigenvalue)
-
-    return FromFunction(heat, t=Number("t", t))
+    return FromFunction(_heat, t=Number("t", t))
 
 
 def PersonalizedPageRank(alpha: float | Tensor = 0.1) -> FromFunction:
@@ -82,11 +79,7 @@ def PersonalizedPageRank(alpha: float | Tensor = 0.1) -> FromFunction:
 
     Source: Gasteiger, Bojchevski and Günnemann 2019, "Predict then propagate", equation 3.
     """
-
-    def pagerank(eigenvalue: Tensor, alpha: Tensor) -> Tensor:
-        return alpha / (alpha + (1 - alpha) * eigenvalue)
-
-    return FromFunction(pagerank, alpha=Number("alpha", alpha, high=1.0))
+    return FromFunction(_pagerank, alpha=Number("alpha", alpha, high=1.0))
 
 
 def Resolvent(t: float | Tensor = 1.0) -> FromFunction:
@@ -94,11 +87,7 @@ def Resolvent(t: float | Tensor = 1.0) -> FromFunction:
 
     Law: f (I + t L) = I; no entry is negative.
     """
-
-    def resolvent(eigenvalue: Tensor, t: Tensor) -> Tensor:
-        return 1 / (1 + t * eigenvalue)
-
-    return FromFunction(resolvent, t=Number("t", t))
+    return FromFunction(_resolvent, t=Number("t", t))
 
 
 def LowPass(cutoff: float | Tensor, order: int = 2) -> FromFunction:
@@ -107,11 +96,7 @@ def LowPass(cutoff: float | Tensor, order: int = 2) -> FromFunction:
     Law: f(0) = 1, f(c) = 1/2, decreasing.
     """
     check_positive_int("order", order)
-
-    def low_pass(eigenvalue: Tensor, cutoff: Tensor) -> Tensor:
-        return 1 / (1 + (eigenvalue / cutoff) ** (2 * order))
-
-    return FromFunction(low_pass, cutoff=Number("cutoff", cutoff))
+    return FromFunction(partial(_low_pass, order), cutoff=Number("cutoff", cutoff))
 
 
 def Wavelets(scales: Sequence[float | Tensor] | Tensor) -> FilterBank:
@@ -135,6 +120,23 @@ def Wavelets(scales: Sequence[float | Tensor] | Tensor) -> FilterBank:
     numbers = {f"t{index}": t for index, t in enumerate(times)}
     parts = [partial(_wavelet, index) for index in range(len(times) + 1)]
     return FilterBank(*(FromFunction(part, **numbers) for part in parts))
+
+
+# Not inside of the functions that make filters, so that these can be copied and saved.
+def _heat(eigenvalue: Tensor, t: Tensor) -> Tensor:
+    return torch.exp(-t * eigenvalue)
+
+
+def _pagerank(eigenvalue: Tensor, alpha: Tensor) -> Tensor:
+    return alpha / (alpha + (1 - alpha) * eigenvalue)
+
+
+def _resolvent(eigenvalue: Tensor, t: Tensor) -> Tensor:
+    return 1 / (1 + t * eigenvalue)
+
+
+def _low_pass(order: int, eigenvalue: Tensor, cutoff: Tensor) -> Tensor:
+    return 1 / (1 + (eigenvalue / cutoff) ** (2 * order))
 
 
 def _wavelet(index: int, eigenvalue: Tensor, **times: Tensor) -> Tensor:
