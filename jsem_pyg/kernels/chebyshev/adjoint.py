@@ -76,16 +76,11 @@ class AdjointOperator(SeriesOperator):
         return out, terms if keep else terms.new_empty(0)
 
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        grad: Tensor,
-        needs_values: bool,
-        needs_coefficients: bool,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
         """Differentiate the series, by its transpose, which is the operator itself."""
         last, num_channels = len(coefficients) - 1, coefficients.size(2)
-        needs_terms = needs_values or needs_coefficients
+        (needs_values, needs_coefficients), needs_terms = needs, any(needs)
         totals = tuple(torch.zeros_like(each) for each in self.values) if needs_values else None
         grad_c = torch.zeros_like(coefficients) if needs_coefficients else None
         term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)

@@ -118,14 +118,10 @@ class SparseOperator(SeriesOperator):
         return torch.from_numpy(out), torch.from_numpy(last)
 
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        grad: Tensor,
-        needs_values: bool,
-        needs_coefficients: bool,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
         """Differentiate the series; see :class:`.SeriesOperator`."""
+        (needs_values, needs_coefficients), needs_terms = needs, any(needs)
         call = self._prepare(grad.size(2), coefficients, trains=True)
         terms_kept, source = kept.numpy(), grad.contiguous().numpy()
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
@@ -137,7 +133,6 @@ class SparseOperator(SeriesOperator):
         places = 1 if channels == 1 else call.num_tiles
         size = math.prod(sizes) * len(call.lanes) * needs_coefficients
         projection = np.zeros((call.num_threads, places, size))
-        needs_terms = needs_values or needs_coefficients
         grad_x, nothing = np.empty(grad.shape[1:], call.dtype), np.empty(0, call.dtype)
 
         def allocate() -> tuple[Array, ...]:

@@ -33,14 +33,12 @@ class SeriesOperator(Operator):
 
     @abstractmethod
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        grad: Tensor,
-        needs_values: bool,
-        needs_coefficients: bool,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
-        """Return the gradients for `grad`, that of the series; `kept` stays as it is."""
+        """Return the gradients for `grad`, that of the series; `kept` stays as it is.
+
+        `needs` says whether those of the values, and of the coefficients, are needed.
+        """
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
@@ -138,7 +136,7 @@ class _Adjoint(torch.autograd.Function):
         # A backward pass may be called under an autocast that the forward pass was not.
         with full_precision(grad.device):
             of_x, of_values, of_coefficients = operator.with_values(values).differentiate(
-                kept, coefficients, grad, *needs
+                kept, coefficients, grad, needs
             )
         return of_x, of_coefficients, *(of_values or (None,) * len(values))
 

@@ -43,82 +43,59 @@ class SparseOperator(SeriesOperator):
 
     def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """Sum the series; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
-        return _evaluate(self.csr, self.values[0], x, coefficients, keep)
+        x, terms, num_terms = x.contiguous(), x.new_empty(2, *x.shape), coefficients.size(0)
+        if num_terms <= 2:
+            terms[1].copy_(x)  # T_0
+        if num_terms == 1:
+            return (coefficients[0].unsqueeze(1) * x).to(x.dtype), terms
+        call = _Call(self.csr, self.values[0], x, coefficients, trains=keep)
+        out = call.coefficients.new_empty(coefficients.size(1), *x.shape)
+        before, term = x, x
+        for k in range(1, num_terms):
+            # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
+            target = terms[(k - 1) % 2]
+            step_kernel[call.grid](
+                *call.matrix, term, before, target, out, call.coefficients[k - 1],
+                IS_FIRST=k == 1, **call.shape, EDGES=_EDGES, num_warps=1,
+            )  # fmt: skip
+            before, term = term, target
+        return out.to(x.dtype), terms
 
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        grad: Tensor,
-        needs_values: bool,
-        needs_coefficients: bool,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
         """Differentiate; see :class:`.SeriesOperator`. It always goes through the terms, too."""
-        of_x, of_values, of_coefficients = _differentiate(
-            self.csr, self.values[0], kept, coefficients, grad, needs_values, needs_coefficients
-        )
-        return of_x, None if of_values is None else (of_values,), of_coefficients
-
-
-def _evaluate(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, keep: bool
-) -> tuple[Tensor, Tensor]:
-    x, terms, num_terms = x.contiguous(), x.new_empty(2, *x.shape), coefficients.size(0)
-    if num_terms <= 2:
-        terms[1].copy_(x)  # T_0
-    if num_terms == 1:
-        return (coefficients[0].unsqueeze(1) * x).to(x.dtype), terms
-    call = _Call(csr, values, x, coefficients, trains=keep)
-    out = call.coefficients.new_empty(coefficients.size(1), *x.shape)
-    before, term = x, x
-    for k in range(1, num_terms):
-        # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
-        target = terms[(k - 1) % 2]
-        step_kernel[call.grid](
-            *call.matrix, term, before, target, out, call.coefficients[k - 1],
-            IS_FIRST=k == 1, **call.shape, EDGES=_EDGES, num_warps=1,
-        )  # fmt: skip
-        before, term = term, target
-    return out.to(x.dtype), terms
-
-
-def _differentiate(
-    csr: CSR,
-    values: Tensor,
-    kept: Tensor,
-    coefficients: Tensor,
-    grad: Tensor,
-    needs_values: bool,
-    needs_coefficients: bool,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    grad, last = grad.contiguous(), coefficients.size(0) - 1
-    call = _Call(csr, values, grad, coefficients, trains=True)
-    slopes = _Slopes(call, grad, last) if needs_coefficients else None
-    (b, b_next), spare = torch.empty_like(kept), list(torch.empty_like(kept))
-    grad_values = call.coefficients.new_empty(call.grid[1], values.numel())
-    term, before = kept[(last - 1) % 2], kept[last % 2]
-    for k in range(last, -1, -1):
-        row_slopes = None if slopes is None else slopes.rows_of(k)
-        if k == last:
-            begin_back_kernel[(grad.size(-2), call.grid[1])](
-                csr.rowptr, b, b_next, term, grad, grad_values, call.coefficients[k], row_slopes,
-                **call.shape, EDGES=_EDGES, num_warps=1,
-            )  # fmt: skip
-        else:
-            # b holds B_(k+1), and b_next B_(k+2), which becomes B_k. before holds T_k, and term
-            # T_(k+1), in whose place T_(k-1) is made; a spare one, as what is kept must survive.
-            target = spare.pop() if spare else term
-            step_back_kernel[call.grid](
-                *call.matrix, b, b_next, before, term, target, grad, grad_values,
-                call.coefficients[k], row_slopes, IS_LAST=k == 0, **call.shape,
-                EDGES=_EDGES_BACK, num_warps=1,
-            )  # fmt: skip
-            b, b_next = b_next, b
-            before, term = target, before
-        if slopes is not None:
-            slopes.add_up(k, term)
-    of_values = grad_values[0] if len(grad_values) == 1 else grad_values.sum(0)
-    return b, of_values if needs_values else None, None if slopes is None else slopes.out
+        values = self.values[0]
+        grad, last = grad.contiguous(), coefficients.size(0) - 1
+        call = _Call(self.csr, values, grad, coefficients, trains=True)
+        slopes = _Slopes(call, grad, last) if needs[1] else None
+        (b, b_next), spare = torch.empty_like(kept), list(torch.empty_like(kept))
+        grad_values = call.coefficients.new_empty(call.grid[1], values.numel())
+        term, before = kept[(last - 1) % 2], kept[last % 2]
+        for k in range(last, -1, -1):
+            row_slopes = None if slopes is None else slopes.rows_of(k)
+            if k == last:
+                begin_back_kernel[(grad.size(-2), call.grid[1])](
+                    self.csr.rowptr, b, b_next, term, grad, grad_values, call.coefficients[k],
+                    row_slopes, **call.shape, EDGES=_EDGES, num_warps=1,
+                )  # fmt: skip
+            else:
+                # b holds B_(k+1), and b_next B_(k+2), which becomes B_k. before holds T_k, and
+                # term T_(k+1), in whose place T_(k-1) is made; a spare one, as what is kept must
+                # survive.
+                target = spare.pop() if spare else term
+                step_back_kernel[call.grid](
+                    *call.matrix, b, b_next, before, term, target, grad, grad_values,
+                    call.coefficients[k], row_slopes, IS_LAST=k == 0, **call.shape,
+                    EDGES=_EDGES_BACK, num_warps=1,
+                )  # fmt: skip
+                b, b_next = b_next, b
+                before, term = target, before
+            if slopes is not None:
+                slopes.add_up(k, term)
+        of_values = grad_values[0] if len(grad_values) == 1 else grad_values.sum(0)
+        of_coefficients = None if slopes is None else slopes.out
+        return b, (of_values,) if needs[0] else None, of_coefficients
 
 
 class _Slopes:

@@ -41,7 +41,7 @@ def step_back_kernel(
     slopes, num_scales, num_rows, num_columns, num_slots, IS_LAST: tl.constexpr,
     PER_CHANNEL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Take the step from k + 1 to k; see :func:`.triton_gpu._differentiate`."""
+    """Take the step from k + 1 to k; see :mod:`.triton_gpu`."""
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     twice = 1.0 if IS_LAST else 2.0  # of S B_1, and of the gradient that B_1 and T_0 make
