@@ -27,7 +27,7 @@ from torch_geometric.nn import HypergraphConv
 
 from jsem_pyg.graph import HypergraphStructure
 from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
-from jsem_pyg.operators import hypergraph_operator
+from jsem_pyg.operators.hypergraph import hypergraph_operator
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 LOOP, BATCH = "PyG, loop over tokens", "PyG, replicated structure"

@@ -18,7 +18,7 @@ from torch import Tensor
 from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
-from ..operators import hypergraph_operator
+from ..operators.hypergraph import hypergraph_operator
 from .evolve import choose_dtype, evolve
 from .filters import Filter
 from .options import HeatOptions

@@ -4,15 +4,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from .._checks import check_choice, check_nonnegative, check_positive
-from ..kernels.table import CHEBYSHEV, KernelFamily
-from ..operators.factored import FACTORED
-from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
+from ..kernels.table import CHEBYSHEV, FACTORED, KernelFamily
 from ..operators.laplacian import NORMALIZATIONS
 
 # The normalisations and backends of each kind of operator.
 DOMAINS: dict[str, tuple[Collection[str | None], KernelFamily]] = {
     "graph": (NORMALIZATIONS, CHEBYSHEV),
-    "hypergraph": (HYPERGRAPH_NORMALIZATIONS, FACTORED),
+    "hypergraph": (("sym", "rw"), FACTORED),
     "complex": ((None,), FACTORED),
 }
 

@@ -28,9 +28,8 @@ from .._checks import (
     check_unbatched,
     numbers_of,
 )
-from ..kernels.csr import CSR
+from ..kernels.csr import CSR, scipy_indices
 from ..kernels.edges import sort_edges
-from ..kernels.ordering import scipy_indices
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency

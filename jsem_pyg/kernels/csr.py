@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .torch_func import lasting
 
+Array = NDArray[Any]
 T = TypeVar("T")
 
 
@@ -92,6 +95,15 @@ class Incidence(NamedTuple):
 def index_dtype(*sizes: int) -> torch.dtype:
     """Return the narrowest integer type that holds indices below all of these sizes."""
     return torch.int32 if max(sizes) < 2**31 else torch.int64
+
+
+def scipy_indices(csr: CSR) -> tuple[Array, Array]:
+    """Return columns and row pointers as SciPy's graph routines want them: int32 if they fit.
+
+    SciPy 1.11.1 and 1.11.2 find wrong components, silently, where the two differ in type.
+    """
+    narrow = np.int32 if index_dtype(csr.num_rows, csr.num_slots) == torch.int32 else np.int64
+    return tuple(each.cpu().numpy().astype(narrow, copy=False) for each in (csr.col, csr.rowptr))  # type: ignore[return-value]
 
 
 @contextmanager

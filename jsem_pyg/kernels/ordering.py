@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
-from .csr import CSR, index_dtype
+from .csr import CSR, scipy_indices
 from .locality import local_order
 
 _log = logging.getLogger(__name__)
@@ -153,12 +153,3 @@ def new_share(csr: CSR) -> float:
         last_slot[gathered] = slot
         distinct += int((last_slot[gathered] == slot).sum())  # one slot of each remains
     return distinct / max(slots, 1)
-
-
-def scipy_indices(csr: CSR) -> tuple[Array, Array]:
-    """Return columns and row pointers as SciPy's graph routines want them: int32 if they fit.
-
-    SciPy 1.11.1 and 1.11.2 find wrong components, silently, where the two differ in type.
-    """
-    narrow = np.int32 if index_dtype(csr.num_rows, csr.num_slots) == torch.int32 else np.int64
-    return tuple(each.cpu().numpy().astype(narrow, copy=False) for each in (csr.col, csr.rowptr))  # type: ignore[return-value]

@@ -133,6 +133,8 @@ CHEBYSHEV = KernelFamily(
         "reference": Backend("jsem_pyg.kernels.chebyshev.reference"),
     }
 )
+# Those that can multiply by factors.
+FACTORED = KernelFamily({name: CHEBYSHEV.backends[name] for name in ("torch", "reference")})
 SINKHORN = KernelFamily(
     {
         "numba": Backend("jsem_pyg.kernels.sinkhorn.numba_cpu", numba_obstacle),

@@ -1,18 +1,16 @@
 """Stage 4: weighted edges -> a symmetric linear operator S with its spectrum in [-1, 1].
 
 :func:`laplacian_operator` makes the operator of a prepared graph, anew at every training step,
-:func:`hypergraph_operator` that of a hypergraph; `hodge.py` has those of flows on edges. An
+and `hypergraph.py` and `hodge.py` have those of hypergraphs and of flows on edges. An
 :class:`Operator` of your own needs no more than a method that applies it: hand it to
 :func:`~jsem_pyg.diffusion.diffuse`.
 """
 
 from ..kernels.chebyshev import Operator
-from .hypergraph import hypergraph_operator
 from .laplacian import HeatOperator, laplacian_operator
 
 __all__ = [
     "HeatOperator",
     "Operator",
-    "hypergraph_operator",
     "laplacian_operator",
 ]

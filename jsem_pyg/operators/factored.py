@@ -28,11 +28,8 @@ from torch import Tensor
 from ..kernels.chebyshev import AdjointOperator, Operator
 from ..kernels.chebyshev.torch_csr import csr_matrix
 from ..kernels.csr import Incidence
-from ..kernels.table import CHEBYSHEV, KernelFamily
+from ..kernels.table import FACTORED
 from ..kernels.torch_func import lasting
-
-# The kernels that can multiply by factors.
-FACTORED = KernelFamily({name: CHEBYSHEV.backends[name] for name in ("torch", "reference")})
 
 
 class Halfway(NamedTuple):

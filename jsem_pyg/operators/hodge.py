@@ -14,10 +14,10 @@ with weights W1 of edges and W2 of triangles (Lim 2020, "Hodge Laplacians on gra
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_instance, check_vector, numbers_of
+from .._checks import numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
-from .factored import FACTORED, FactoredOperator
+from .factored import FactoredOperator
 from .laplacian import HeatOperator
 
 
@@ -42,19 +42,12 @@ def hodge_operator(
             "auto", the first of these that can run.
         dtype: what signals are computed in; None: the type of the weights.
     """
-    check_instance("structure", structure, SimplicialStructure, "a SimplicialStructure")
-    check_choice("part", part, ("down", "up"))
-    FACTORED.check(backend)
-    if dtype is not None:
-        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     given = edge_weight if triangle_weight is None else triangle_weight
     kind = given.dtype if given is not None else dtype or torch.get_default_dtype()
     if edge_weight is None:
         edge_weight = structure.edges.new_ones(structure.num_edges, dtype=kind)
     if triangle_weight is None:
         triangle_weight = structure.edges.new_ones(structure.num_triangles, dtype=kind)
-    check_vector("edge_weight", edge_weight, structure.num_edges, "edge of 'structure'")
-    check_vector("triangle_weight", triangle_weight, structure.num_triangles, "triangle")
     if part == "down":
         b, b_t = reversed(structure.edge_boundary)
         root, share = edge_weight.sqrt(), edge_weight.new_ones(structure.num_nodes)

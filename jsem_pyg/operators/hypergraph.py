@@ -8,13 +8,11 @@ series works on 2 S - I, and needs the terms of half the time: docs/mathematics.
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_instance, numbers_of
+from .._checks import numbers_of
 from ..graph import HypergraphStructure
 from ..kernels.chebyshev import Operator
 from .factored import FactoredOperator
 from .laplacian import HeatOperator
-
-HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
 
 
 def hypergraph_operator(
@@ -40,14 +38,9 @@ def hypergraph_operator(
         dtype: what signals are computed in; None: the type of the weights.
         dense: multiply by a table [N, N], of few nodes; else by H and its transpose.
     """
-    check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
-    if dtype is not None:
-        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     if hyperedge_weight is None:
         ones = (structure.num_hyperedges,)
         hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
-    structure.check_weight_shape(hyperedge_weight)
-    check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
     hyperedge_weight = hyperedge_weight / _unit(hyperedge_weight.detach())
     dtype = dtype or hyperedge_weight.dtype
     count = structure.multiplicity.to(hyperedge_weight.dtype)

@@ -30,7 +30,7 @@ from .._checks import (
 )
 from ..graph.structure import GraphRows, GraphStructure
 from ..kernels.chebyshev import Operator
-from ..kernels.ordering import scipy_indices
+from ..kernels.csr import scipy_indices
 from ..kernels.torch_func import is_transformed, lasting
 
 NORMALIZATIONS = ("sym", "rw", None)

@@ -7,7 +7,6 @@ from laws import assert_heat_laws, random_graph
 
 from jsem_pyg.diffusion import diffuse, heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.chebyshev import AdjointOperator
 from jsem_pyg.operators import Operator, laplacian_operator
 
 
@@ -21,21 +20,6 @@ class Ring(Operator):
         return (x.roll(1, 0) + x.roll(-1, 0)) / 2
 
 
-class LearnedRing(AdjointOperator):
-    """The same with a value for each edge (i, i + 1), in bounded memory."""
-
-    def __init__(self, value):
-        self.num_nodes, self.values = value.numel(), (value,)
-
-    def product(self, x, gathered):
-        value = self.values[0].unsqueeze(-1)
-        return value * x.roll(-1, 0) + (value * x).roll(1, 0)
-
-    def add_gradient(self, totals, b, t, of_b, of_t, scale):
-        ends = (b * t.roll(-1, 0) + b.roll(-1, 0) * t).sum(-1)
-        totals[0].add_(ends, alpha=scale)
-
-
 def ring_edges(num_nodes):
     node = torch.arange(num_nodes)
     one_way = torch.stack([node, (node + 1) % num_nodes])
@@ -47,23 +31,6 @@ def test_an_operator_of_ones_own_is_a_method():
     actual = diffuse(x, Ring(7), 2.0, tol=1e-12)
     torch.testing.assert_close(actual, exact_heat_diffusion(x, ring_edges(7), t=2.0))
     assert_heat_laws(lambda x, t: diffuse(x, Ring(7), t, tol=1e-12), x)
-
-
-def test_an_operator_with_values_is_differentiated_in_bounded_memory():
-    x = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
-    value = (0.1 + 0.4 * torch.rand(7, dtype=torch.float64)).requires_grad_()
-    t = torch.tensor([0.5, 3.0], dtype=torch.float64, requires_grad=True)
-    dense = torch.diag_embed(value)
-    dense = dense.roll(1, 1) + dense.roll(1, 1).t()
-    kernel = torch.stack([torch.matrix_exp(-each * (torch.eye(7) - dense)) for each in t])
-    leaves = (x, value, t)
-    expected = kernel @ x
-    actual = diffuse(x, LearnedRing(value), t, tol=1e-12)
-    torch.testing.assert_close(actual, expected)
-    torch.testing.assert_close(
-        torch.autograd.grad(actual.sin().sum(), leaves),
-        torch.autograd.grad(expected.sin().sum(), leaves),
-    )
 
 
 def test_a_heat_operator_says_how_the_laplacian_is_made():

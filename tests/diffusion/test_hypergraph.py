@@ -5,12 +5,14 @@ from hypergraph_cases import (
     IDS,
     WAYS,
     case,
+    dense_hypergraph_matrix,
     every,
     exact,
     hypergraph_diffusion,
     random_hypergraph,
 )
 from largest import LargestTensor
+from torch_geometric.nn import HypergraphConv
 
 from jsem_pyg.diffusion.hypergraph import is_dense_cheaper
 from jsem_pyg.graph import HypergraphStructure
@@ -113,3 +115,38 @@ def test_the_cheapest_way_is_taken():
     assert not is_dense_cheaper(large, 64)
     assert is_dense_cheaper(experts, 4096, 3, 3)
     assert not is_dense_cheaper(experts, 4096, 30_000)  # a kernel for every channel
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_step_of_the_random_walk_is_pyg_hypergraph_conv(name):
+    """So the formula that all is compared with is the one of others."""
+    index, num_nodes, num_hyperedges = CASES[name]
+    conv = HypergraphConv(3, 5, bias=False).double()
+    x = torch.randn(num_nodes, 3, dtype=torch.float64)
+    expected = conv(x, index, num_edges=num_hyperedges)
+    ones = torch.ones(num_hyperedges, dtype=torch.float64)
+    actual = dense_hypergraph_matrix(index, ones, num_nodes, "rw") @ conv.lin(x)
+    connected = index[0].unique()  # PyG sets the others to zero
+    torch.testing.assert_close(actual[connected], expected[connected])
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_a_common_factor_of_the_weights_cancels(normalization, by_kernel):
+    structure, weight = case("random", torch.float32)
+    x, options = torch.eye(9), {"normalization": normalization, "by_kernel": by_kernel}
+    expected = hypergraph_diffusion(x, structure, weight, **options)
+    for factor in (1e-12, 1e12):
+        actual = hypergraph_diffusion(x, structure, factor * weight, **options)
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("small", [0.0, 1e-30, 1e-24])
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_vanishing_weights_leave_values_and_gradients_finite(small, by_kernel):
+    structure = HypergraphStructure(torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]]), 4)
+    weight = torch.tensor([1.0, small], requires_grad=True)
+    out = hypergraph_diffusion(torch.eye(4), structure, weight, by_kernel=by_kernel)
+    out.square().sum().backward()
+    assert out.isfinite().all()
+    assert weight.grad.isfinite().all()

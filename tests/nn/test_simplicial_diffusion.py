@@ -1,6 +1,6 @@
 import pytest
 import torch
-from simplicial_cases import CASES, IDS, cliques, dense_parts, exact, once, signal, weights
+from simplicial_cases import CASES, cliques, dense_parts, exact, once, signal, weights
 
 from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import SimplicialDiffusion
@@ -8,18 +8,12 @@ from jsem_pyg.nn import SimplicialDiffusion
 TIGHT = {"tol": 1e-13}
 
 
-@pytest.mark.parametrize("name", IDS)
-def test_is_the_heat_of_the_hodge_laplacian(name):
-    edge_index, num_nodes = CASES[name]
-    x = signal(edge_index, batch=(2,))
-    layer = SimplicialDiffusion(t=0.7, **TIGHT).double()
-    out = layer(x, edge_index)
-    assert out.shape == x.shape
-    parts = dense_parts(edge_index, num_nodes)
-    torch.testing.assert_close(out, exact(x, parts, layer.t, layer.t_up))
-    layer = SimplicialDiffusion(t=0.7, t_up=2.0, **TIGHT).double()
-    out = layer(x, edge_index)
-    torch.testing.assert_close(out, exact(x, parts, layer.t, layer.t_up))
+def test_is_the_heat_of_the_hodge_laplacian():
+    edge_index, num_nodes = CASES["random"]
+    x, parts = signal(edge_index, batch=(2,)), dense_parts(edge_index, num_nodes)
+    for t_up in (None, 2.0):
+        layer = SimplicialDiffusion(t=0.7, t_up=t_up, **TIGHT).double()
+        torch.testing.assert_close(layer(x, edge_index), exact(x, parts, layer.t, layer.t_up))
 
 
 def test_weights_and_given_triangles():

@@ -17,9 +17,10 @@ from jsem_pyg.diffusion.options import DOMAINS, HeatOptions
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.reader import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
+from jsem_pyg.kernels.table import FACTORED
 from jsem_pyg.nn.diffusion_time import DiffusionTime, join_scales
 from jsem_pyg.operators import HeatOperator
-from jsem_pyg.operators.factored import FACTORED, FactoredOperator
+from jsem_pyg.operators.factored import FactoredOperator
 
 DOMAINS["citations"] = (None,), FACTORED
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..._checks import check_choice
 from ...graph import GraphStructure
-from ...kernels.csr import CSR
-from ...kernels.ordering import bandwidth_order, scipy_indices
+from ...kernels.csr import CSR, scipy_indices
+from ...kernels.ordering import bandwidth_order
 
 Array = NDArray[Any]
 

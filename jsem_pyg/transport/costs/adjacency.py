@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from ..._checks import read_nodes
 from ..._precision import compute_dtype
-from ...kernels.ordering import scipy_indices
+from ...kernels.csr import scipy_indices
 from .graph_input import data_graph, read_edges
 
 

@@ -20,7 +20,7 @@ from ..._checks import (
 from ..._precision import without_autocast
 from ..._random import seeded
 from ...graph import GraphStructure
-from ...kernels.ordering import scipy_indices
+from ...kernels.csr import scipy_indices
 from ...neighbors.points import METRICS, prepare_points
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large
