@@ -140,11 +140,6 @@ class AnisotropicDiffusion(MessagePassing):
         check_bool("learn_t", learn_t)
         check_bool("fuse", fuse)
         check_filter(filter)
-        if isinstance(conductance, RelationConductance):
-            raise TypeError(
-                "Expected 'conductance' to look at edge features or nodes (got a "
-                "RelationConductance). To fix this, pass num_relations=, which makes one."
-            )
         self.edge_dim = edge_dim
         self.conductance = make_conductance(conductance, edge_dim, rate)
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
@@ -203,8 +198,9 @@ class AnisotropicDiffusion(MessagePassing):
         else:
             edge_dim = None if self.conductance_form == "module" else self.edge_dim
             edge_attr = as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
-        has_op = self.filter is None and node_mass is None and not self._is_observed
-        if torch.compiler.is_compiling() and has_op and not is_transformed():
+        is_plain = self.filter is None and node_mass is None
+        is_compiled = torch.compiler.is_compiling() and is_plain and not self._is_observed
+        if is_compiled and not is_transformed():
             graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
             h = self.conduct(graph, x, edge_attr, edge_type)
             return CompiledGraph(graph, weight, h, edge_attr)

@@ -147,8 +147,6 @@ def test_bad_inputs_are_named():
         AnisotropicDiffusion(t=torch.ones(1, 3))(x, edge_index, weight, attr)
     with pytest.raises(ValueError, match=r"'x' to have shape \[N, D\], since the conductance"):
         AnisotropicDiffusion(conductance=Similarity())(x.unsqueeze(0), edge_index, weight, attr)
-    with pytest.raises(TypeError, match="RelationConductance.* pass num_relations="):
-        AnisotropicChebConv(4, 2, conductance=nn.RelationConductance(2))
 
 
 @pytest.mark.parametrize("name", ["AnisotropicChebConv", "DiffusionClassifier", *HETERO])
