@@ -23,7 +23,7 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, RelationalChebConv
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.files import pipeline
+from jsem_pyg.partition.files import flow
 from jsem_pyg.partition.files.memory import choose_width
 
 diffuse_module = import_module("jsem_pyg.partition.files.diffuse_file")
@@ -130,7 +130,7 @@ def panels(args: argparse.Namespace, note: Note) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "x.npy", Path(folder) / "y.npy"
         np.save(source, x.numpy())
-        for pipeline._IN_FLIGHT in (1, 2):
+        for flow._IN_FLIGHT in (1, 2):
             started = time.perf_counter()
             with mock.patch.object(diffuse_module, "choose_width", narrow):
                 diffuse_file(
@@ -139,7 +139,7 @@ def panels(args: argparse.Namespace, note: Note) -> None:
                 )  # fmt: skip
             taken, found = time.perf_counter() - started, torch.from_numpy(np.load(target))
             off = error(found, wanted)
-            note(way=f"diffuse_file, {pipeline._IN_FLIGHT} on their way", **shape, error=off,
+            note(way=f"diffuse_file, {flow._IN_FLIGHT} on their way", **shape, error=off,
                  failed=too_large(off, 1e-5), **{"forward ms": 1e3 * taken})  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Arrays that do not fit into memory are diffused from file to file.
 
-:func:`diffuse_file` is one loop over panels of columns. `source.py` opens the array, `flow.py` is
-the heat flow of the graph, `memory.py` chooses how wide a panel may be, `pipeline.py` reads ahead
-and sends panels through a device, `panels.py` keeps them in files, so that a killed run goes on.
+:func:`diffuse_file` is one loop over panels of columns. `panels.py` opens the array, and keeps
+panels in files, so that a killed run goes on; `flow.py` is the heat flow of the graph, by which
+panels pass through a device while the next are read; `memory.py` chooses how wide they may be.
 """
 
 from .diffuse_file import diffuse_file

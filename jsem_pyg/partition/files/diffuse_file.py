@@ -12,11 +12,9 @@ from ..._checks import check_bool
 from ..._files import as_path, check_writable, sole_writer, write_whole
 from ..._progress import progress_bar
 from ...diffusion.options import HeatOptions
-from .flow import ColumnFlow, column_flow
+from .flow import ColumnFlow, column_flow, diffuse_panels, read_ahead
 from .memory import STRIP, choose_width, parse_memory
-from .panels import Panels
-from .pipeline import diffuse_panels, read_ahead
-from .source import Source
+from .panels import Panels, Source
 
 
 def diffuse_file(

@@ -16,9 +16,8 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.files import pipeline
-from jsem_pyg.partition.files.panels import Panels
-from jsem_pyg.partition.files.source import Source
+from jsem_pyg.partition.files import flow as flow_module
+from jsem_pyg.partition.files.panels import Panels, Source
 
 diffuse_module = import_module("jsem_pyg.partition.files.diffuse_file")
 
@@ -196,7 +195,7 @@ class PretendedStream:
 def test_copies_of_a_panel_fall_into_the_time_of_the_next(monkeypatch, num_panels):
     """The copy to the device waits for nothing; panels are diffused one after the other."""
     cuda = PretendedCuda()
-    monkeypatch.setattr(pipeline, "cuda", cuda)
+    monkeypatch.setattr(flow_module, "cuda", cuda)
 
     class Copy:
         def __init__(self, values):
@@ -220,10 +219,10 @@ def test_copies_of_a_panel_fall_into_the_time_of_the_next(monkeypatch, num_panel
         cuda.events.append(("diffuse", int(x[0, 0])))
         return x
 
-    monkeypatch.setattr(pipeline, "HostCopy", Copy)
+    monkeypatch.setattr(flow_module, "HostCopy", Copy)
     flow = SimpleNamespace(device=torch.device("cuda"), diffuse=diffuse)
     coming = [(slice(k, k + 1), Panel(k)) for k in range(num_panels)]
-    found = list(pipeline.diffuse_panels(flow, coming))
+    found = list(flow_module.diffuse_panels(flow, coming))
     assert [columns.start for columns, _ in found] == list(range(num_panels))
     assert [values[0, 0] for _, values in found] == list(range(num_panels))
     assert cuda.num_streams == 2
