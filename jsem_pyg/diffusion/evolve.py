@@ -151,7 +151,8 @@ def _evolve(
     x: Tensor, operator: HeatOperator, times: SpectralFunction, options: HeatOptions
 ) -> Tensor:
     coefficients = series_coefficients(operator, times, options, x.dtype)
-    return sum_series(x, operator, coefficients, times.at_zero())
+    at_zero = None if operator.isolated is None else times.at_zero()
+    return sum_series(x, operator, coefficients, at_zero)
 
 
 def series_coefficients(

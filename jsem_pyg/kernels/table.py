@@ -8,6 +8,7 @@ Backend("my_package.my_module")``. `jsem-pyg info` prints :data:`FAMILIES`.
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -67,7 +68,8 @@ class KernelFamily:
 
     def find(self, name: str, device: torch.device) -> Any:
         """Return the module of the backend that `name` means on a device; see :meth:`choose`."""
-        return import_module(self.backends[self.choose(name, device)].module)
+        module = self.backends[self.choose(name, device)].module
+        return sys.modules.get(module) or import_module(module)
 
 
 @cache
