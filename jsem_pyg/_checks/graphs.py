@@ -88,7 +88,9 @@ def check_num_nodes(prepared: int, num_nodes: int) -> None:
 
 def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
     """Raise unless `value` is a floating-point tensor of shape [num_edges]."""
-    check_vector(name, value, num_edges, "column of 'edge_index'")
+    is_wide = isinstance(value, Tensor) and value.dim() == 2
+    cure = f" To fix this, pass {name}.squeeze(-1), or features, to a layer, as edge_attr=."
+    check_vector(name, value, num_edges, "column of 'edge_index'", cure if is_wide else "")
 
 
 def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight") -> None:

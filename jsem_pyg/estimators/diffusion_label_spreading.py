@@ -182,8 +182,8 @@ def _as_labels(y: Any) -> Any:
         y = y.to_numpy()
     elif isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
         y = np.array(y, dtype=object)
-    if isinstance(y, np.ndarray) and y.dtype == object:
-        missing = [label for label in y if not isinstance(label, str | Number)]
+    if isinstance(y, np.ndarray) and y.dtype.kind in "Of":
+        missing = [label for label in y if not isinstance(label, str | Number) or label != label]
         if missing:
             raise ValueError(
                 f"Expected 'y' to hold -1 where a label is unknown (got {missing[0]!r}). To fix "

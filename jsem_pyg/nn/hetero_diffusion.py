@@ -117,7 +117,7 @@ class HeteroDiffusion(torch.nn.Module):
 
 def read_metadata(metadata: Any) -> tuple[list[str], list[EdgeType]]:
     """Read node types and edge types; raise unless they are what `HeteroData.metadata` returns."""
-    check_instance("metadata", metadata, (tuple, list), "a pair of node types and edge types")
+    check_instance("metadata", metadata, (tuple, list), "what data.metadata() returns, a pair")
     is_pair = len(metadata) == 2 and all(isinstance(each, (list, tuple)) for each in metadata)
     if not is_pair or not metadata[1] or any(len(each) != 3 for each in metadata[1]):
         raise ValueError(

@@ -139,6 +139,8 @@ def test_bad_inputs_are_named():
     layer = AnisotropicDiffusion()
     with pytest.raises(ValueError, match=r"'edge_attr' to be None .* edge_dim=0 \(got \["):
         AnisotropicDiffusion(0)(x, edge_index, weight, attr)
+    with pytest.raises(ValueError, match="'edge_weight' to have shape.* as edge_attr="):
+        layer(x, edge_index, attr)
     with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+, F\], a row"):
         layer(x, edge_index, weight, attr[1:])
     with pytest.raises(ValueError, match="'edge_attr' to be the same in both directions"):
