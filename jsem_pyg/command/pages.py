@@ -69,10 +69,10 @@ def summarize(
     )
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, longest: int = _LONGEST) -> str:
     """Put text on one line, cut, of which Markdown makes nothing else."""
     line = " ".join(text.split())
-    line = line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
+    line = line if len(line) <= longest else line[:longest].rsplit(" ", 1)[0] + " ..."
     return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", line)
 
 
