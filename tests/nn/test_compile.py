@@ -158,6 +158,9 @@ def test_bad_input_is_named():
         layer(x, edge_index, weight, attr * float("nan"))
     with pytest.raises(ValueError, match="'x' to be finite"):
         layer(x * float("nan"), edge_index, weight, attr)
+    layer = whole(AnisotropicDiffusion(0, num_relations=2))
+    with pytest.raises(ValueError, match="'conductance' to have shape"):
+        layer(x, edge_index, weight, edge_type=edge_index[0, 1:] % 2)
 
 
 @pytest.mark.parametrize(

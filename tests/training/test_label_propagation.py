@@ -387,6 +387,7 @@ def test_the_best_of_several_starts_is_kept():
         ({"folds": 1}, "'folds' to be at least 2"),
         ({"conductance": nn.Identity()}, "'data' to have 'edge_attr'"),
         ({"conductance": "relu"}, "'conductance' to be 'sigmoid', 'mlp'"),
+        ({"conductance": "agreement"}, "since there are no features of nodes"),
         ({"t": [1.0, -1.0]}, "'t' to be"),
     ],
 )
