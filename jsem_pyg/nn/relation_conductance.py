@@ -11,20 +11,13 @@ from .conductance import FLOOR
 
 
 class RelationConductance(Module):
-    r"""Looks up how well an edge conducts by its relation: one learned number for each.
+    r"""Looks up how well an edge conducts by its relation: one learned number for each of R.
 
     .. math::
         h(r) = \epsilon + (1 - \epsilon) \, \sigma(\rho \, \theta_r)
 
-    All relations conduct alike at the start (:math:`\theta = 0`).
-
-    Args:
-        num_relations: the number R of relations.
-        rate: :math:`\rho > 0`, how fast it learns next to other parameters.
-
-    Shapes:
-        - **input:** the relation of every edge in [0, R) :math:`(|\mathcal{E}|)`
-        - **output:** conductance :math:`(|\mathcal{E}|)`
+    All relations conduct alike at the start (:math:`\theta = 0`). The rate :math:`\rho > 0` says
+    how fast it learns next to other parameters.
     """
 
     def __init__(self, num_relations: int, rate: float = 1.0) -> None:

@@ -29,18 +29,10 @@ def hodge_operator(
     backend: str = "auto",
     dtype: torch.dtype | None = None,
 ) -> HeatOperator:
-    r"""Compute the operator of one part of the Hodge Laplacian; differentiable in the weights.
+    """Compute the operator of one part of the Hodge Laplacian; differentiable in the weights.
 
-    Args:
-        structure: the prepared complex.
-        part: "down", whose heat smooths out gradient flows, and keeps those that are free of
-            divergence; or "up", which smooths out what runs around triangles, and keeps those that
-            are free of curl.
-        edge_weight: [M] positive, in the order of the structure's edges; None: ones.
-        triangle_weight: [F] non-negative, in the order of the structure's triangles; None: ones.
-        backend: "torch" (in bounded memory), "reference" (any device, twice differentiable) or
-            "auto", the first of these that can run.
-        dtype: what signals are computed in; None: the type of the weights.
+    The heat of "down" smooths out gradient flows, and keeps those that are free of divergence; that
+    of "up" smooths out what runs around triangles, and keeps those that are free of curl.
     """
     given = edge_weight if triangle_weight is None else triangle_weight
     kind = given.dtype if given is not None else dtype or torch.get_default_dtype()

@@ -28,15 +28,8 @@ def hypergraph_operator(
     Weights act twice: in the degree of the nodes, and in what a hyperedge hands on. (PyG's
     `HypergraphConv` lets them into the degree only.) A common factor of all weights cancels.
 
-    Args:
-        structure: the prepared hypergraph.
-        hyperedge_weight: [E] non-negative; None: ones.
-        normalization: "sym" for the symmetric operator of Zhou et al. 2006, "rw" for the random
-            walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
-        backend: "torch", "reference" (any device, twice differentiable), or "auto", the first that
-            can run.
-        dtype: what signals are computed in; None: the type of the weights.
-        dense: multiply by a table [N, N], of few nodes; else by H and its transpose.
+    Weights [E] are ones if omitted; "rw" is the random walk D_v^(-1) H W D_e^(-1) H^T, which is
+    similar to "sym". A dense operator multiplies by a table [N, N]; else by H and its transpose.
     """
     if hyperedge_weight is None:
         ones = (structure.num_hyperedges,)
