@@ -21,7 +21,7 @@ from ..training.training_graph import TrainingGraph
 from .findings import Findings
 
 LAYOUTS = ("auto", "umap", "pca")
-FEW = 1000  # points up to which "auto" takes t-SNE: UMAP compiles for 10 s before it draws
+FEW = 1000  # points up to which "auto" takes t-SNE: UMAP at first compiles for longer than it draws
 DIMENSIONS = 50  # that features are reduced to, before they diffuse
 NEIGHBOURS = 15
 FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
@@ -146,5 +146,14 @@ def _onto(target: np.ndarray, placed: np.ndarray) -> np.ndarray:
 
 
 def import_umap() -> Any:
-    """Import UMAP, or raise an ImportError that says how to get it."""
-    return import_optional("umap", "layout='umap' (unlike layout='pca')")
+    """Import UMAP, or raise an ImportError that says how to get it; keep what it compiles."""
+    umap = import_optional("umap", "layout='umap' (unlike layout='pca')")
+    from numba.core.dispatcher import Dispatcher
+
+    from ..kernels.compiled import keep_compiled
+
+    for part in (umap.umap_, umap.layouts):
+        for each in vars(part).values():
+            if isinstance(each, Dispatcher) and each.stats.cache_path is None:
+                keep_compiled(each)
+    return umap

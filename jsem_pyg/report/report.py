@@ -82,7 +82,7 @@ def report(
         title: of the page.
         layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"
             (principal axes of the last time, for all times: cheap and linear), or "auto": t-SNE
-            for up to 1,000 points, for which UMAP would compile for longer than it draws, and UMAP
+            for up to 1,000 points, for which UMAP may compile for longer than it draws, and UMAP
             for more. Fewer than 30 points have "pca" always.
         random_state: of whatever is random in the layout.
         progress: show a bar while points are laid out, where there is a terminal to show it in.

@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings, page, report
+from jsem_pyg.report.layout import import_umap
 from jsem_pyg.training import fit
 
 
@@ -109,6 +110,11 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     assert packed[4:8] == bytes(4)  # where gzip would write the time
     assert torch.equal(torch.random.get_rng_state(), state)
     assert all(torch.equal(data[key], before[key]) for key in before.to_dict())
+
+
+def test_what_umap_compiles_is_kept_on_disk():
+    pytest.importorskip("umap")
+    assert import_umap().umap_.smooth_knn_dist.stats.cache_path
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
