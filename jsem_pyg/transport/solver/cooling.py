@@ -64,7 +64,7 @@ def cool(problem: Problem, state: State, run: Run) -> State:
         state = _settled(problem, state, valid, COOLING)
         valid = state if state.error < SCHEDULE.feasible else valid
         run.report(state.step("all points"))
-        is_sharp = run.may_stop and state.peak >= SCHEDULE.final_sharp
+        is_sharp = run.may_stop and state.sharpness >= SCHEDULE.final_sharp
         if state.epsilon <= run.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / SCHEDULE.cooling).clamp(min=run.lowest))

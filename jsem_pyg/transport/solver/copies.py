@@ -27,7 +27,8 @@ _ONE_PASS = Effort(passes=1, updates=1)
 def cool_copies(problem: Problem, state: State, run: Run) -> tuple[Problem, State]:
     """Find a colder state if both sides turn out to be copies: there it is a permutation."""
     is_equal = problem.shape[0] == problem.shape[1] and _has_equal_axes(problem)
-    is_warm = run.lowest >= SCHEDULE.coldest * run.critical and state.peak < SCHEDULE.final_sharp
+    is_blunt = state.sharpness < SCHEDULE.final_sharp
+    is_warm = is_blunt and run.lowest >= SCHEDULE.coldest * run.critical
     if not is_equal or not is_warm or _mismatch(problem, state) > SCHEDULE.nearly_copy:
         return problem, state
     coldest = run.lowest / SCHEDULE.sharpening

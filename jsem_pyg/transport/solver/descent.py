@@ -32,7 +32,7 @@ class State:
     f: Tensor  # [S, N]
     energy: Tensor  # [S] float64
     error: Tensor  # [S] the mass by which columns miss their constraint
-    peak: Tensor  # [S] the mean over the mass of the largest share of a row
+    sharpness: Tensor  # [S] the mean over the mass of the largest share of a row
     moved: Tensor  # [S] relative difference of the plan's moments and of its scores' moments
 
     def like(self, z: Tensor) -> "State":
@@ -45,7 +45,7 @@ class State:
 
     def step(self, stage: str) -> Step:
         """Report a single descent."""
-        numbers = (self.epsilon, self.energy, self.error, self.peak)
+        numbers = (self.epsilon, self.energy, self.error, self.sharpness)
         return Step(stage, *(float(each) for each in numbers))
 
 
@@ -137,7 +137,7 @@ def renewed(problem: Problem, state: State, found: Scaling) -> State:
         f=done.f,
         energy=problem.coupling.energy(moments),
         error=found.error,
-        peak=(done.peak @ problem.source.mass).double(),
+        sharpness=(done.peak @ problem.source.mass).double(),
         moved=(now - old).norm(dim=-1) / size,
     )
 

@@ -219,8 +219,8 @@ def _cool(partial: Partial, sums: Sums, temperatures: list[float], run: Run) -> 
             entropy += length * (now - entropy)
             if found.moved < run.tol or length == 0:
                 break
-        peak = float(found.done.peak @ found.problem.source.mass)
-        run.report(Step(stage, epsilon, objective(partial, sums), found.error, peak))
+        sharpness = float(found.done.peak @ found.problem.source.mass)
+        run.report(Step(stage, epsilon, objective(partial, sums), found.error, sharpness))
     return found
 
 

@@ -34,7 +34,7 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
         epsilon = moments.new_tensor(hot).repeat_interleave(len(starts))
         return [race_small(problem, moments.repeat(len(hot), 1, 1), epsilon, run)]
     level, names, states = _coarse_to_fine(problem, starts, hot, run)
-    chosen, is_limited = [0], float(states.peak[0]) >= SCHEDULE.limited
+    chosen, is_limited = [0], float(states.sharpness[0]) >= SCHEDULE.limited
     if problem.has_few_axes and level is not problem:
         closest = states.energy - states.energy[0] <= SCHEDULE.close * states.energy[0].abs()
         chosen = closest.nonzero()[:, 0].tolist()
@@ -58,7 +58,7 @@ def _coarse_to_fine(
     ] or [problem]
     states, names = race_at(levels[0], starts, hot, run)
     for level, finer in pairwise(levels):
-        if float(states.peak[0]) < SCHEDULE.limited:
+        if float(states.sharpness[0]) < SCHEDULE.limited:
             return level, names, states  # the temperature limits the plan: cells change nothing
         states, names = _cooled(finer, [_carry(level, finer, states, run)], names, run)
     return levels[-1], names, states
@@ -72,7 +72,7 @@ def _carry(level: Problem, finer: Problem, states: State, run: Run) -> State:
     """
     if level is finer:
         return states
-    is_limited = states.peak >= SCHEDULE.limited
+    is_limited = states.sharpness >= SCHEDULE.limited
     warmer = states.epsilon.clamp(min=SCHEDULE.warm * run.critical)
     fresh = begin(finer, states.moments, torch.where(is_limited, warmer, states.epsilon))
     u, log2_q = make_kernel(level, states).u, finer.target.log2_mass
@@ -110,7 +110,7 @@ def _cooled(
         while True:
             states = settle(level, states, _RACING)
             states, kept = _best(level, states, kept, 2 * SCHEDULE.kept)
-            is_going = (states.peak < SCHEDULE.sharp) & (states.epsilon > until * (1 + 1e-6))
+            is_going = (states.sharpness < SCHEDULE.sharp) & (states.epsilon > until * (1 + 1e-6))
             if not bool(is_going.any()):
                 break
             cooler = (states.epsilon / SCHEDULE.cooling).clamp(min=until)
