@@ -306,7 +306,7 @@ def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
     data, observed = grid(7), torch.arange(0, 49, 3)
     _, y = draw(data, KERNELS["heat"](4.0), 3, 0.2)
     exact = interpolate(data, y[observed], observed)
-    monkeypatch.setattr("jsem_pyg.training.signals.condition.LARGEST_DENSE", 0)
+    monkeypatch.setattr("jsem_pyg.training.signals.kernel.LARGEST_DENSE", 0)
     monkeypatch.setattr("jsem_pyg.training.signals.condition.SAMPLES", 2000)
     sampled = interpolate(data, y[observed], observed, seed=1)
     assert_close(sampled.mean, exact.mean)

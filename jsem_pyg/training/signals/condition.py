@@ -10,8 +10,7 @@ from torch import Tensor
 from .kernel import Field, Kernel
 from .likelihood import Point, solve
 
-LARGEST_DENSE = 2_000  # nodes of a graph with exact variances; on larger graphs they are sampled
-SAMPLES = 256  # draws of the process on large graphs
+SAMPLES = 256  # draws of the process on large graphs, whose variances are estimated
 
 
 def likely_points(best: Point, grid: Sequence[Point], count: int) -> list[Point]:
@@ -33,17 +32,13 @@ def condition(
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Given values, compute means and deviations [N, S], and the amplitudes [S] of the best."""
-    every = torch.arange(field.structure.num_nodes)
-    is_small, size = len(every) <= LARGEST_DENSE, len(y)
-    rows = every if is_small else nodes
+    field, is_small, size = field.frozen(), field.is_small, len(y)
+    rows = torch.arange(field.structure.num_nodes) if is_small else nodes
     kernels = list(dict.fromkeys((each.kernel, each.t) for each in (best, *points)))
     columns: dict[tuple[Kernel, float], Tensor] = {}  # of K, at nodes
-    priors = columns.copy()  # its diagonal
     for kind in dict.fromkeys(kernel.normalization for kernel, _ in kernels):
         some = [each for each in kernels if each[0].normalization == kind]
         columns |= zip(some, field.entries(some, nodes, rows), strict=True)
-        if is_small:
-            priors |= zip(some, field.entries(some, every, None), strict=True)
 
     first = second = torch.zeros((), dtype=torch.float64)
     for point in points:
@@ -53,7 +48,9 @@ def condition(
         alpha = torch.cat([torch.cholesky_solve(y - mean, factor), one], 1) / kappa
         if is_small:
             white = torch.linalg.solve_triangular(factor, near.T / kappa, upper=False)
-            left, out = priors[kernel, t] / kappa - white.square().sum(0), near @ alpha
+            value, mode = field.modes(kernel.normalization)
+            prior = mode.square() @ kernel(t, value)
+            left, out = prior / kappa - white.square().sum(0), near @ alpha
         else:
             left = _sampled_variance(field, factor, kappa, nodes, point, generator)
             out = field.filter(alpha, nodes, kernel, t)

@@ -1,23 +1,6 @@
-r"""Values at a few nodes -> a mean and a deviation at every node, by a Gaussian process.
+"""Values at a few nodes -> a mean and a deviation at every node, by a Gaussian process.
 
-Before anything is observed, a signal is normal with a constant mean :math:`\mu` and the covariance
-
-.. math::
-    a^2 \, \mathbf{K} / \kappa, \qquad \mathbf{K} = f(\mathbf{L}_{\theta}), \qquad
-    f(\lambda) = e^{-t \lambda} \quad \mathrm{or} \quad (1 + t \lambda)^{-\nu}
-
-with :math:`\kappa` the mean of the diagonal of K at the observed nodes. Observations have noise of
-the variance :math:`r a^2`. With :math:`\mathbf{A} = \mathbf{K}_{oo} / \kappa + r \mathbf{I}`, the
-mean and the amplitude a have formulas, for each column. The time t, the ratio r and the parameters
-:math:`\theta` of a conductance are those of all columns.
-
-A few values hardly tell how smooth and how noisy a signal is, so that the most likely t and r alone
-promise too much: means and variances are averages over a grid of kernels, Laplacians, times and
-ratios, weighted by the likelihood after the mean and the amplitude are integrated out. Sixteen
-points, at even quantiles of the weights, stand for the grid. Where columns are many, the weights
-are on the most likely point, which the gradient finds from the best places of the grid, together
-with :math:`\theta`. Parameters have a wide normal prior around their start, since edges that all
-signals agree on would else open or close without end.
+Its formulas are in docs/mathematics.md, "Interpolation".
 """
 
 import copy

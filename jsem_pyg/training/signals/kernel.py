@@ -1,6 +1,6 @@
 """Kernels on a graph: functions of its Laplacian, as covariances of its nodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...graph.reader import check_data, read_data
 from ...nn.conductance import conduct
 from ...operators.laplacian import laplacian_entries, scipy_matrix
 
+LARGEST_DENSE = 2_000  # nodes of a graph with exact kernels and variances, by its eigenvectors
 TIMES = np.geomspace(0.03, 1e3, 31)  # over the mean degree
 PANEL, PANEL_SIZE = 256, 2**25  # columns that are diffused at once, and numbers in them
 NARROW = 64  # of the panels from which only a few rows are taken
@@ -45,6 +46,12 @@ class Field:
     edge_attr: Tensor | None  # [E, F]
     conductance: Module | None  # of edge_attr
     mean_degree: float = 1.0  # by the conductances at the start
+    kept: dict[str | None, tuple[Tensor, Tensor]] = field(default_factory=dict)  # by `modes`
+
+    @property
+    def is_small(self) -> bool:
+        """Whether kernels are computed by all eigenvectors."""
+        return self.structure.num_nodes <= LARGEST_DENSE
 
     @property
     def width(self) -> int:
@@ -60,6 +67,13 @@ class Field:
         """Multiply weights by conductances: [E]."""
         h = self.conducts()
         return self.edge_weight if h is None else self.edge_weight * h
+
+    @torch.no_grad()
+    def frozen(self) -> "Field":
+        """Return the field whose weights are those of now, times conductances."""
+        if self.conductance is None:
+            return self
+        return replace(self, edge_weight=self.conducted(), conductance=None, kept={})
 
     def times(self, kernel: Kernel) -> Tensor:
         """List times of a kernel, in which heat spreads little and far."""
@@ -84,44 +98,55 @@ class Field:
 
     def covariance(self, nodes: Tensor, kernel: Kernel, t: Tensor) -> Tensor:
         """Compute K at some nodes, [M, M], with its gradient."""
+        if self.conductance is None and self.is_small:
+            value, mode = self.modes(kernel.normalization)
+            return (mode[nodes] * kernel(t, value)) @ mode[nodes].T
 
         def rows(panel: Tensor) -> Tensor:
             return self.filter(panel, nodes, kernel, t)[nodes]
 
-        # The backward pass computes each panel again, so that one alone takes memory.
         panels = torch.eye(len(nodes), dtype=torch.float64).split(self.width, 1)
-        found = torch.cat([checkpoint(rows, p, use_reentrant=False) for p in panels], -1)
+        if len(panels) == 1:
+            found = rows(panels[0])
+        else:  # The backward pass computes each again, so that one alone takes memory.
+            found = torch.cat([checkpoint(rows, p, use_reentrant=False) for p in panels], -1)
         return (found + found.mT) / 2
 
     @torch.no_grad()
-    def entries(
-        self, kernels: list[tuple[Kernel, float]], columns: Tensor, rows: Tensor | None
-    ) -> Tensor:
-        """Compute K of several kernels of one Laplacian at rows and columns: [F, R, M].
+    def modes(self, normalization: str | None) -> tuple[Tensor, Tensor]:
+        """Compute all eigenvalues [N] and eigenvectors [N, N], once, for edges that are given."""
+        if normalization not in self.kept:
+            laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
+            dense = scipy_matrix(self.structure, laplacian).toarray()
+            value, mode = (torch.from_numpy(each) for each in np.linalg.eigh(dense))
+            self.kept[normalization] = laplacian[2]["rate"] * (1 - value), mode
+        return self.kept[normalization]
 
-        Without rows, the diagonal [F, M]. The products are shared, and multiples of few rows added.
-        """
+    @torch.no_grad()
+    def entries(self, kernels: list[tuple[Kernel, float]], columns: Tensor, rows: Tensor) -> Tensor:
+        """Compute K of several kernels of one Laplacian at rows and columns: [F, R, M]."""
         normalization = kernels[0][0].normalization
-        laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
-        step, rate = scipy_matrix(self.structure, laplacian), laplacian[2]["rate"]
 
         def response(value: Tensor) -> Tensor:
             return torch.stack([kernel(t, value) for kernel, t in kernels])
 
+        if self.is_small:
+            value, mode = self.modes(normalization)
+            return torch.stack([(mode[rows] * f) @ mode[columns].T for f in response(value)])
+
+        laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
+        step, rate = 2 * scipy_matrix(self.structure, laplacian), laplacian[2]["rate"]
         coefficient = cosine_coefficients(response, rate, None, TOL).T.contiguous()
         found = []
         for panel in columns.split(min(NARROW, self.width)):
-            place = (panel if rows is None else rows).numpy()
-            own = np.arange(len(panel)) if rows is None else slice(None)
-            before, term = None, np.zeros((self.structure.num_nodes, len(panel)))
+            term = np.zeros((self.structure.num_nodes, len(panel)))
             term[panel.numpy(), np.arange(len(panel))] = 1
-            kept = np.empty((coefficient.size(1), *term[place, own].shape))
+            before = step @ term / 2  # T_(-1) = T_1
+            kept = np.empty((coefficient.size(1), len(rows), len(panel)))
             for k in range(len(kept)):
-                kept[k] = term[place, own]
+                kept[k] = term[rows.numpy()]
                 after = step @ term
-                if before is not None:
-                    after *= 2
-                    after -= before
+                after -= before
                 before, term = term, after
             terms = torch.from_numpy(kept)
             found.append((coefficient @ terms.flatten(1)).unflatten(1, terms.shape[1:]))

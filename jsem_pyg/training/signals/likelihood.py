@@ -113,7 +113,7 @@ def find_likely(
 @torch.no_grad()
 def _on_grid(field: Field, kernels: Sequence[Kernel], y: Tensor, nodes: Tensor) -> Tensor:
     """Compute both likelihoods on the grid [2, C, T, R]; an eigendecomposition serves all R."""
-    found, ratios = [], LOG_NOISES.exp()
+    field, found, ratios = field.frozen(), [], LOG_NOISES.exp()
     for _, group in itertools.groupby(kernels, lambda each: each.normalization):
         pairs = [(kernel, float(t)) for kernel in group for t in field.times(kernel)]
         for covariance in field.entries(pairs, nodes, nodes):
