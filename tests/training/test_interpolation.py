@@ -110,8 +110,9 @@ def test_the_numbers_are_those_of_scikit_learn(kernel, normalization, monkeypatc
     assert found.log_likelihood == pytest.approx(expected, rel=1e-5)
 
 
-def test_no_other_parameters_are_more_likely():
+def test_no_other_parameters_are_more_likely(monkeypatch):
     """Those that were found are compared with their neighbours, by the dense formula."""
+    monkeypatch.setattr("jsem_pyg.training.signals.interpolation.POINTS", 1)
     data = grid(6)
     _, y = draw(data, KERNELS["heat"](3.0), 5, 0.3)
     observed = torch.arange(0, 36, 2)
@@ -255,7 +256,7 @@ def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
     _, y = draw(data, KERNELS["matern"](4.0), 1, 0.3)
     observed, own = torch.arange(0, 25, 2), np.arange(0, 25, 2)
     found = interpolate(data, y[observed, 0], observed)
-    weights, moments, kinds = [], [], []
+    weights, moments, noises, kinds = [], [], [], []
     for normalization in ("sym", None):
         degree = data.edge_weight.sum().item() / 25 if normalization is None else 1.0
         for nu, t in itertools.product((1.0, 1.5, 2.5, 3.5), times / degree):
@@ -271,6 +272,7 @@ def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
                 left = kernel.diagonal() - (column * kernel[:, own]).sum(1)
                 left = left + (1 - column.sum(1)) ** 2 / total
                 moments.append([mean + column @ rest, left * square / 12])
+                noises.append(r * square / 12)
                 kinds.append((nu, normalization))
     weight = np.exp(np.array(weights) - np.max(weights))
     weight /= weight.sum()
@@ -278,6 +280,7 @@ def test_the_answer_is_an_average_over_kernels_times_and_noises(monkeypatch):
     variance = left @ weight + mean**2 @ weight - (mean @ weight) ** 2
     assert_close(found.mean.numpy(), mean @ weight, rtol=0, atol=0.02)
     assert_close(found.deviation.numpy(), variance**0.5, rtol=0.02, atol=0)
+    assert float(found.noise) == pytest.approx((noises @ weight) ** 0.5, rel=0.02)
     for kind, share in found.shares.items():
         assert share == pytest.approx(weight[[each == kind for each in kinds]].sum(), abs=0.01)
 

@@ -30,8 +30,11 @@ def condition(
     best: Point,
     points: Sequence[Point],
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Given values, compute means and deviations [N, S], and the amplitudes [S] of the best."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Given values, compute means, deviations [N, S], noises [S], and amplitudes [S] of the best.
+
+    Noises are averaged as signals are: what one kernel takes for noise, another takes for signal.
+    """
     field, is_small, size = field.frozen(), field.is_small, len(y)
     rows = torch.arange(field.structure.num_nodes) if is_small else nodes
     kernels = list(dict.fromkeys((each.kernel, each.t) for each in (best, *points)))
@@ -40,7 +43,7 @@ def condition(
         some = [each for each in kernels if each[0].normalization == kind]
         columns |= zip(some, field.entries(some, nodes, rows), strict=True)
 
-    first = second = torch.zeros((), dtype=torch.float64)
+    first = second = noise = torch.zeros((), dtype=torch.float64)
     for point in points:
         kernel, t, r, weight = point
         near = columns[kernel, t]
@@ -59,10 +62,11 @@ def condition(
         left = left.clamp(min=0)[:, None] + (1 - out[:, -1:]).square() / one.sum()
         first = first + weight * found
         second = second + weight * (found.square() + left * squares / (size - 1))
+        noise = noise + weight * r * squares / (size - 1)
     deviation = (second - first.square()).clamp(min=0).sqrt()
     near = columns[best.kernel, best.t]
     squares = solve(near[nodes] if is_small else near, y, best.r)[3]
-    return first, deviation, (squares / (size - 1)).sqrt()
+    return first, deviation, noise.sqrt(), (squares / (size - 1)).sqrt()
 
 
 def _sampled_variance(

@@ -46,8 +46,8 @@ class Interpolation(NamedTuple):
     mean: Tensor  #: [N] or [N, S]
     deviation: Tensor  #: [N] or [N, S] standard deviation of the signal, without noise
     t: float  #: time of the most likely kernel
-    amplitude: Tensor  #: [] or [S] standard deviation of the signal before anything is observed
-    noise: Tensor  #: [] or [S] standard deviation of the noise of observations
+    amplitude: Tensor  #: [] or [S] standard deviation of the signal, by the most likely kernel
+    noise: Tensor  #: [] or [S] standard deviation of the noise of observations, averaged too
     conductance: Tensor | None  #: [E] in the order of `edge_index`; None if it is not learned
     log_likelihood: float  #: of the most likely kernel, noise and conductance
     shares: dict[tuple[str | float, str | None], float]  #: of each (kernel, normalization) in it
@@ -76,7 +76,7 @@ def interpolate(
         data: A graph with `edge_index` [2, E], both directions, optionally `edge_weight` [E], and
             `edge_attr` [E, F] for a conductance. It is not changed.
         values: [M], or [M, S] for S signals with the same kernel, such as snapshots of a network,
-            each with an amplitude and a noise of its own in one ratio. Rows of NaN are gaps.
+            each with an amplitude and a noise of its own. Rows of NaN are gaps.
             Tensors, arrays and lists are taken.
         observed: [M] the nodes where they were observed, each once, or a mask [N] of them beside
             their values [M] or those of all nodes [N]. None: values are [N], with NaN at the gaps.
@@ -159,7 +159,7 @@ def interpolate(
             fitted, kernels, y[some][:, varies], place[some], t
         )
     points = likely_points(best, grid, max(1, POINTS * min(len(y), max_fitted) // len(y)))
-    mean, deviation, amplitude = condition(field, y, observed, best, points, generator)
+    mean, deviation, noise, amplitude = condition(field, y, observed, best, points, generator)
     with torch.no_grad():
         h = field.conducts()
     if conductance is not None and trained is not None:
@@ -170,7 +170,7 @@ def interpolate(
         deviation.reshape(shape).to(dtype),
         best.t,
         amplitude.reshape(shape[1:]).to(dtype),
-        (amplitude * math.sqrt(best.r)).reshape(shape[1:]).to(dtype),
+        noise.reshape(shape[1:]).to(dtype),
         None if h is None else h.to(dtype),
         log_likelihood,
         {
