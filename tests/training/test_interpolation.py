@@ -348,6 +348,8 @@ def test_a_part_of_a_long_graph_is_fitted():
         ({"values": torch.zeros(3), "observed": None}, "values"),
         ({"values": torch.full((9,), math.nan), "observed": None}, "observed"),
         ({"observed": torch.tensor([0, 0, 1])}, "observed"),
+        ({"values": torch.zeros(0), "observed": []}, "observed"),
+        ({"values": torch.zeros(9), "observed": torch.zeros(9, dtype=torch.bool)}, "observed"),
         ({"observed": torch.tensor([0, 1, 99])}, "observed"),
         ({"observed": torch.tensor([True, True, True])}, "observed"),
         ({"kernel": "cosine"}, "kernel"),

@@ -195,6 +195,7 @@ def _read_values(values: Any, observed: Any, num_nodes: int) -> tuple[Tensor, Te
             nodes = observed.nonzero()[:, 0]
             values = values[nodes] if values.dim() and len(values) == num_nodes else values
         else:
+            observed = observed if observed.numel() else observed.long()  # [] is of no type
             nodes = read_nodes("observed", observed, num_nodes)
     if values.dim() not in (1, 2) or len(values) != len(nodes) or 0 in values.shape[1:]:
         what = "one row for each node" if observed is None else "one row for each of 'observed'"
@@ -203,7 +204,7 @@ def _read_values(values: Any, observed: Any, num_nodes: int) -> tuple[Tensor, Te
             f"{list(values.shape)}). To fix this, give values of all nodes, NaN where there is "
             "none, without 'observed', or values [M] and their nodes [M]."
         )
-    missing = values.isnan().reshape(len(values), -1)
+    missing = values[:, None].isnan().flatten(1)
     is_gap = missing.all(1)
     if bool((missing.any(1) & ~is_gap).any()):
         raise ValueError(
@@ -216,8 +217,8 @@ def _read_values(values: Any, observed: Any, num_nodes: int) -> tuple[Tensor, Te
     if len(nodes) < 2 or len(nodes.unique()) < len(nodes):
         raise ValueError(
             f"Expected 'observed' to name two nodes or more, each once (got {len(nodes)} with a "
-            f"value, {len(nodes.unique())} of them different). To fix this, take the mean of the "
-            "values of a node."
+            f"value, {len(nodes.unique())} of them different). To fix this, give values of more "
+            "nodes, and the mean of several at one node."
         )
     return values, nodes
 
