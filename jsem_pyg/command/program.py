@@ -99,7 +99,7 @@ _verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more."
 )
 @click.version_option(version_of("jsem_pyg"), prog_name="jsem-pyg")
 def main() -> None:
-    """Clusters of documents or vectors, by heat that flows between neighbours.
+    """Find clusters of documents, tables or vectors, by heat that flows between neighbours.
 
     Exit status: 0 if all went well, 1 if a file or a folder is not what it has to be (the message
     says what), 2 if the command is not understood.
