@@ -24,7 +24,6 @@ from ...diffusion.options import HeatOptions
 from ...diffusion.times import is_single, read_times
 from ...graph import GraphStructure
 from ...graph.reader import GraphReader
-from ...kernels.host_copy import HostCopy
 from ...operators import HeatOperator
 from .panels import Source
 
@@ -133,6 +132,21 @@ def read_ahead(pieces: Sequence[slice], read: Callable[[slice], T]) -> Iterator[
             found = coming.pop().result()
             coming += [reader.submit(read, following) for following in pieces[at + 1 : at + 2]]
             yield piece, found
+
+
+class HostCopy:
+    """A copy on the host that a GPU makes in its turn: nobody waits before the numbers are read."""
+
+    def __init__(self, values: Tensor) -> None:
+        shape, dtype = values.shape, values.dtype
+        self._host = torch.empty(shape, dtype=dtype, device="cpu", pin_memory=True)
+        self._host.copy_(values, non_blocking=True)
+        self._event = cuda.current_stream(values.device).record_event()
+
+    def read(self) -> Tensor:
+        """Wait until the numbers are there, not for work that was queued after them."""
+        self._event.synchronize()
+        return self._host
 
 
 def diffuse_panels(
