@@ -6,7 +6,7 @@ whole graph, `routes.py` lists which rows travel to which rank, `matrix.py` mult
 """
 
 from .distribute import distribute
-from .gradients import sum_gradients
 from .graph import DistributedGraph
+from .ranks import sum_gradients
 
 __all__ = ["DistributedGraph", "distribute", "sum_gradients"]
