@@ -16,22 +16,22 @@ from ..plan.scores import FactoredScores
 from ..problem.problem import FINAL_BITS, Problem, agreement, resolved
 from .descent import (
     COOLING,
-    Effort,
+    Budget,
     State,
     begin,
     begin_from_plan,
     is_independent,
     make_kernel,
-    rating,
     renewed,
     scale,
+    score,
     settle,
 )
 from .schedule import SCHEDULE, Run
-from .small import Pace, cool_small_states
+from .small import SmallBudget, cool_small_states
 
 _ROUNDING = 1e-9  # of sums of masses
-_FOLLOWING = Effort(
+_FOLLOWING = Budget(
     SCHEDULE.follow_tol, SCHEDULE.follow_passes, SCHEDULE.follow_updates, is_careful=True
 )
 
@@ -39,7 +39,7 @@ _FOLLOWING = Effort(
 def descend(problem: Problem, candidates: list[State], run: Run) -> State:
     """Find the best state: cool candidates, and restart the best until energy falls no more."""
     cooled = [cool(problem, each, run) for each in candidates]
-    state = min(cooled, key=lambda each: float(rating(problem, each)))
+    state = min(cooled, key=lambda each: float(score(problem, each)))
     if problem.has_few_axes:
         return state  # principal axes have compared all plans that restarts could find
     epsilon = torch.full_like(state.epsilon, SCHEDULE.restarted * run.critical)
@@ -47,7 +47,7 @@ def descend(problem: Problem, candidates: list[State], run: Run) -> State:
         if not state.epsilon < epsilon:
             break  # the plan is as warm as that, and not sharp
         other = cool(problem, begin(problem, consistent_moments(problem, state), epsilon), run)
-        old, new = (float(rating(problem, each)) for each in (state, other))
+        old, new = (float(score(problem, each)) for each in (state, other))
         if not new < old - SCHEDULE.lower * abs(float(state.energy)):
             break
         state = other
@@ -57,8 +57,8 @@ def descend(problem: Problem, candidates: list[State], run: Run) -> State:
 def cool(problem: Problem, state: State, run: Run) -> State:
     """Bring a single state to the last temperature, and work on it there until it settles."""
     if problem.is_small:
-        pace = Pace(run.max_iter, 300, 1e-9, 0.1 * run.tol)
-        state = cool_small_states(problem, state.take(None), run, pace).take(0)
+        budget = SmallBudget(run.max_iter, 300, 1e-9, 0.1 * run.tol)
+        state = cool_small_states(problem, state.take(None), run, budget).take(0)
     valid = state  # the last one that meets the marginals
     while not problem.is_small:
         state = _settled(problem, state, valid, COOLING)
@@ -68,20 +68,20 @@ def cool(problem: Problem, state: State, run: Run) -> State:
         if state.epsilon <= run.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / SCHEDULE.cooling).clamp(min=run.lowest))
-    state = _settled(problem, state, valid, Effort(tol=run.tol, updates=run.max_iter))
+    state = _settled(problem, state, valid, Budget(tol=run.tol, updates=run.max_iter))
     run.report(state.step("all points"))
     return state
 
 
-def _settled(problem: Problem, state: State, valid: State, effort: Effort) -> State:
+def _settled(problem: Problem, state: State, valid: State, budget: Budget) -> State:
     """Work on a single state until it settles; if it loses its moments, start at a valid one.
 
     Few passes over a sharp plan may send all rows to one column: its mean is then the mean of all.
     """
-    found = settle(problem, state, effort)
+    found = settle(problem, state, budget)
     if problem.has_saddle and is_independent(found) and not is_independent(valid):
         again = replace(valid, epsilon=state.epsilon)
-        careful = replace(effort, passes=SCHEDULE.many_passes, is_careful=True)
+        careful = replace(budget, passes=SCHEDULE.many_passes, is_careful=True)
         found = settle(problem, again, careful)
     return found
 
@@ -96,8 +96,8 @@ def follow(problem: Problem, plan: Plan, run: Run) -> State:
     while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
         state = replace(state, epsilon=torch.maximum(state.epsilon / SCHEDULE.cooling, lowest))
         state = settle(problem, state, _FOLLOWING)
-    effort = Effort(run.tol, SCHEDULE.many_passes, run.max_iter, is_careful=True)
-    state = settle(problem, replace(state, epsilon=lowest), effort)
+    budget = Budget(run.tol, SCHEDULE.many_passes, run.max_iter, is_careful=True)
+    state = settle(problem, replace(state, epsilon=lowest), budget)
     run.report(state.step("all points"))
     return state
 
@@ -117,13 +117,13 @@ def finish(problem: Problem, state: State, run: Run) -> Solved:
     problem = resolved(problem, float(state.epsilon), run.unit, FINAL_BITS)
     state = state.like(problem.source.z)
     passes = SCHEDULE.many_passes
-    for effort in (Effort(run.tol, passes, run.max_iter, is_careful=True), None):
+    for budget in (Budget(run.tol, passes, run.max_iter, is_careful=True), None):
         # More than asked for, so that marginal errors do not change the moments.
-        found = scale(problem, state, Effort(0.1 * run.tol, passes, 1, is_careful=True))
+        found = scale(problem, state, Budget(0.1 * run.tol, passes, 1, is_careful=True))
         moved, error = float(renewed(problem, state, found).moved), float(found.error)
-        if (error < run.tol and moved < run.tol) or effort is None:
+        if (error < run.tol and moved < run.tol) or budget is None:
             break
-        state = settle(problem, state, effort)
+        state = settle(problem, state, budget)
     is_cold = float(state.epsilon) < SCHEDULE.stable * problem.critical_epsilon()
     is_saddle = is_cold and problem.has_saddle and bool(is_independent(state))
     kernel = make_kernel(problem, state)
@@ -133,7 +133,7 @@ def finish(problem: Problem, state: State, run: Run) -> Solved:
 
 def consistent_moments(problem: Problem, state: State) -> Tensor:
     """Compute the moments [R, R'] of the consistent half of a plan, scaled to the whole mass."""
-    sent = scale(problem, state, Effort(passes=1)).done.average.double()
+    sent = scale(problem, state, Budget(passes=1)).done.average.double()
     mass = problem.source.mass.double()
     x, y = problem.coordinates
     least = torch.finfo(mass.dtype).tiny

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..problem.problem import LOG2E, Problem, resolved, second_moments
-from .descent import Effort, State, settle
+from .descent import Budget, State, settle
 from .schedule import SCHEDULE, Run
 
-_ONE_PASS = Effort(passes=1, updates=1)
+_ONE_PASS = Budget(passes=1, updates=1)
 
 
 def cool_copies(problem: Problem, state: State, run: Run) -> tuple[Problem, State]:
@@ -67,7 +67,7 @@ def _unfolded(problem: Problem, state: State, run: Run) -> State:
         state = settle(problem, replace(state, psi=_potentials(problem, state)), _ONE_PASS)
         if float(state.moved) < run.tol:
             break
-    state = settle(problem, state, Effort(run.tol, SCHEDULE.many_passes, 1, is_careful=True))
+    state = settle(problem, state, Budget(run.tol, SCHEDULE.many_passes, 1, is_careful=True))
     run.report(state.step("all points, as copies"))
     return state
 

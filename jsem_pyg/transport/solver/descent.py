@@ -50,7 +50,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Effort:
+class Budget:
     """Stopping rule of one temperature."""
 
     tol: float = 1e-3  # of the marginal error, and of the moments' relative change
@@ -59,7 +59,7 @@ class Effort:
     is_careful: bool = False  # see `sinkhorn`; for a single descent
 
 
-COOLING = Effort(tol=SCHEDULE.cooling_tol, updates=SCHEDULE.cooling_updates)
+COOLING = Budget(tol=SCHEDULE.cooling_tol, updates=SCHEDULE.cooling_updates)
 
 
 def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
@@ -112,14 +112,14 @@ def make_kernel(problem: Problem, state: State) -> Kernel:
     return Kernel(u, target.z, target.log2_mass, source.log2_mass, target.log2_mass)
 
 
-def settle(problem: Problem, state: State, effort: Effort) -> State:
-    """Work on plans at their temperatures until they settle, or the effort is spent.
+def settle(problem: Problem, state: State, budget: Budget) -> State:
+    """Work on plans at their temperatures until they settle, or the budget is spent.
 
     Every update of the moments lowers the energy.
     """
-    for _ in range(effort.updates):
-        state = renewed(problem, state, scale(problem, state, effort))
-        if float(state.moved.max()) < effort.tol and float(state.error.max()) < effort.tol:
+    for _ in range(budget.updates):
+        state = renewed(problem, state, scale(problem, state, budget))
+        if float(state.moved.max()) < budget.tol and float(state.error.max()) < budget.tol:
             break
     return state
 
@@ -142,14 +142,14 @@ def renewed(problem: Problem, state: State, found: Scaling) -> State:
     )
 
 
-def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
+def scale(problem: Problem, state: State, budget: Budget) -> Scaling:
     """Scale the plan of a state's moments to its marginals, by Sinkhorn's iteration."""
     kernel, epsilon = make_kernel(problem, state), state.epsilon[..., None]
     psi = state.psi / epsilon.to(state.psi)
     if problem.is_small:
-        tol = min(0.01 * effort.tol, _EXACT) if effort.is_careful else effort.tol
-        psi = newton(kernel, psi, tol, effort.is_careful)
-        effort = Effort(passes=1)  # which measures the plan
+        tol = min(0.01 * budget.tol, _EXACT) if budget.is_careful else budget.tol
+        psi = newton(kernel, psi, tol, budget.is_careful)
+        budget = Budget(passes=1)  # which measures the plan
     # Potentials differ by no more than scores and masses do.
     limit = 2 * problem.largest_score / epsilon + _MASS_BITS
     return sinkhorn(
@@ -157,14 +157,14 @@ def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
         psi,
         problem.target.z,
         problem.one_pass,
-        tol=effort.tol,
-        passes=effort.passes,
+        tol=budget.tol,
+        passes=budget.passes,
         limit=limit.to(state.psi),
-        is_careful=effort.is_careful,
+        is_careful=budget.is_careful,
     )
 
 
-def rating(problem: Problem, states: State) -> Tensor:
+def score(problem: Problem, states: State) -> Tensor:
     """Compute what states are compared by: energy, or more than any if they miss the marginals.
 
     The independent plan comes last if it is a saddle, see `Problem.has_saddle`: it meets the

@@ -32,7 +32,7 @@ from ..problem.prepare import AxisFactor, prepare_factor
 from ..problem.problem import LOG2E, Problem, Side, make_problem, second_moments
 from .coarsening import in_cells
 from .cooling import Solved
-from .descent import Effort, State, begin, check_shape_of_start, make_kernel, scale
+from .descent import Budget, State, begin, check_shape_of_start, make_kernel, scale
 from .pose import Question
 from .schedule import SCHEDULE, Run
 from .starts import find_starts, points_of
@@ -45,9 +45,9 @@ _LEAST_ALONE = 1e-7  # mass: less is rounding
 _HOT = 3  # temperatures at which starts are compared
 _KEPT = (8, 4, 2)  # plans that go on after each
 _UPDATES = 4  # of the sums at a temperature, but for the last
-_EFFORT = Effort(tol=1e-4, passes=20, is_careful=True)
-_FIRST = replace(_EFFORT, passes=100)  # of potentials that are not known
-_LAST = replace(_EFFORT, tol=1e-5, passes=60)  # at the last temperature
+_BUDGET = Budget(tol=1e-4, passes=20, is_careful=True)
+_FIRST = replace(_BUDGET, passes=100)  # of potentials that are not known
+_LAST = replace(_BUDGET, tol=1e-5, passes=60)  # at the last temperature
 
 
 class Partial(NamedTuple):
@@ -205,8 +205,8 @@ def _cool(partial: Partial, sums: Sums, temperatures: list[float], run: Run) -> 
             psi = price if before is None else psi + price - before
             if partial.is_free:
                 psi = torch.zeros_like(price)
-            effort = _FIRST if before is None else _LAST if is_last else _EFFORT
-            found = _solve(partial, problem, sums, psi, epsilon, effort)
+            budget = _FIRST if before is None else _LAST if is_last else _BUDGET
+            found = _solve(partial, problem, sums, psi, epsilon, budget)
             psi, before = found.psi * epsilon, price
             if found.error > _LOST:
                 continue  # of the same problem: its plan says nothing yet
@@ -225,7 +225,7 @@ def _cool(partial: Partial, sums: Sums, temperatures: list[float], run: Run) -> 
 
 
 def _solve(
-    partial: Partial, problem: Problem, sums: Sums, psi: Tensor, epsilon: float, effort: Effort
+    partial: Partial, problem: Problem, sums: Sums, psi: Tensor, epsilon: float, budget: Budget
 ) -> Found:
     """Solve a linear problem at a temperature, and measure its plan."""
     total, x, y = partial.total, partial.problem.source.z, partial.problem.target.z
@@ -234,7 +234,7 @@ def _solve(
         kernel, error = make_kernel(problem, state), 0.0
         done = problem.one_pass(kernel.u, kernel.v, kernel.bias, kernel.log2_p, problem.target.z)
     else:
-        scaled = scale(problem, replace(state, psi=psi), effort)
+        scaled = scale(problem, replace(state, psi=psi), budget)
         done, psi, error = scaled.done, scaled.psi, float(scaled.error)
     average = total * done.average[:-1].double()
     rows = average[:, y.size(1)].clamp(min=0)  # the share that no dummy has

@@ -13,12 +13,12 @@ import torch
 from ...kernels.sinkhorn.torch_rows import sinkhorn_pass as dense_pass
 from ..problem.problem import Problem
 from .coarsening import in_cells
-from .descent import COOLING, Effort, State, begin, make_kernel, rating, settle
+from .descent import COOLING, Budget, State, begin, make_kernel, score, settle
 from .schedule import SCHEDULE, Run
 from .small import race_small
 from .starts import Start
 
-_RACING = Effort(updates=SCHEDULE.race_updates)
+_RACING = Budget(updates=SCHEDULE.race_updates)
 
 
 def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
@@ -43,7 +43,7 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
     found = [_carry(level, problem, states.take(slice(at, at + 1)), run) for at in chosen]
     if problem.has_few_axes and len(found) > 1:
         settled = [settle(problem, each, COOLING) for each in found]
-        found = [min(settled, key=lambda each: float(rating(problem, each)))]
+        found = [min(settled, key=lambda each: float(score(problem, each)))]
     return [each.take(0) for each in found]
 
 
@@ -139,7 +139,7 @@ def _best(problem: Problem, states: State, names: list[str], count: int) -> tupl
 
 def _distinct(problem: Problem, states: State) -> list[int]:
     """Find the states that differ, the lowest energy first."""
-    order = rating(problem, states).argsort(stable=True).tolist()
+    order = score(problem, states).argsort(stable=True).tolist()
     moments = states.moments.flatten(1)
     size = moments.norm(dim=1).clamp(min=1e-30)
     chosen: list[int] = []

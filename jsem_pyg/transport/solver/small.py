@@ -11,11 +11,11 @@ from torch import Tensor
 
 from ...kernels.sinkhorn.small_plans import cool_small
 from ..problem.problem import LOG2E, Problem
-from .descent import State, begin, rating
+from .descent import State, begin, score
 from .schedule import SCHEDULE, Run
 
 
-class Pace(NamedTuple):
+class SmallBudget(NamedTuple):
     """How long a temperature is worked on; see :func:`cool_small`."""
 
     updates: int
@@ -24,21 +24,21 @@ class Pace(NamedTuple):
     still: float
 
 
-RACING = Pace(3, 30, 1e-3, 1e-3)
-COMPARING = Pace(12, 50, 1e-4, 1e-3)
+RACING = SmallBudget(3, 30, 1e-3, 1e-3)
+COMPARING = SmallBudget(12, 50, 1e-4, 1e-3)
 KEPT = 8  # states that are compared
 
 
 def race_small(problem: Problem, moments: Tensor, epsilon: Tensor, run: Run) -> State:
     """Find the best state, of those that come from moments [S, R, R'] and temperatures [S]."""
     states = begin(problem, moments, epsilon)
-    for pace in (RACING, COMPARING):
-        states = cool_small_states(problem, states, run, pace)
-        states = states.take(rating(problem, states).argsort()[:KEPT])
+    for budget in (RACING, COMPARING):
+        states = cool_small_states(problem, states, run, budget)
+        states = states.take(score(problem, states).argsort()[:KEPT])
     return states.take(0)
 
 
-def cool_small_states(problem: Problem, states: State, run: Run, pace: Pace) -> State:
+def cool_small_states(problem: Problem, states: State, run: Run, budget: SmallBudget) -> State:
     """Bring states [S] to the last temperature."""
     source, target = problem.source, problem.target
     rows, columns = source.mass > 0, target.mass > 0
@@ -56,7 +56,7 @@ def cool_small_states(problem: Problem, states: State, run: Run, pace: Pace) -> 
         max(run.lowest, 0.0),
         SCHEDULE.final_sharp if run.may_stop else torch.inf,
         SCHEDULE.cooling,
-        *pace,
+        *budget,
     )
     found, potential, error, temperature = (each.to(zeros.device) for each in arrays[7:])
     psi = states.psi.clone()
