@@ -32,7 +32,7 @@ from ..kernels.table import FACTORED
 from ..kernels.torch_func import lasting
 
 
-class Halfway(NamedTuple):
+class Products(NamedTuple):
     """Intermediate results of a product."""
 
     u: Tensor  # B^T D z
@@ -69,13 +69,13 @@ class FactoredOperator(AdjointOperator):
             return Operator.series(self, x, coefficients)
         return super().series(x, coefficients)
 
-    def gather(self, x: Tensor) -> Halfway:
+    def gather(self, x: Tensor) -> Products:
         """Multiply by B^T, and by B."""
         root, share = (each.unsqueeze(-1) for each in self.values)
         u = self._b_t(root * x)
-        return Halfway(u, self._b(share * u))
+        return Products(u, self._b(share * u))
 
-    def product(self, x: Tensor, gathered: Halfway) -> Tensor:
+    def product(self, x: Tensor, gathered: Products) -> Tensor:
         """Return S x."""
         root = self.values[0].unsqueeze(-1)
         return torch.addcmul(self.alpha * x, root, gathered.v, value=self.beta)
@@ -85,8 +85,8 @@ class FactoredOperator(AdjointOperator):
         totals: Sequence[Tensor],
         b: Tensor,
         t: Tensor,
-        of_b: Halfway,
-        of_t: Halfway,
+        of_b: Products,
+        of_t: Products,
         scale: float,
     ) -> None:
         """See the head of this file."""
