@@ -236,7 +236,7 @@ def _iterate(
 ) -> tuple[Tensor, Tensor]:
     """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
     for _ in range(MOST_ROUNDS):
-        value, block, residual = _ritz(rest(block), operator)
+        value, block, residual = _ritz(rest(block), operator, rest)
         worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())
         allowed = tol * float(value[wanted - 1])
         if worst <= max(allowed, 1e-13 * operator.rate):
@@ -283,11 +283,13 @@ def _damp(operator: HeatOperator, value: Tensor, block: Tensor, residual: Tensor
     return block * kept.to(block.device) - turned[0]
 
 
-def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor]:
+def _ritz(block: Tensor, operator: HeatOperator, rest: _Rest) -> tuple[Tensor, Tensor, Tensor]:
     """Find Ritz values [M] and vectors [N, M] of the span of a block, and L v - lambda v."""
     scale, turn = torch.linalg.eigh(block.T @ block)
-    kept = scale > 1e-14 * scale[-1]
-    block = block @ (turn[:, kept] / scale[kept].sqrt())
+    if bool(scale[0] > 1e-14 * scale[-1]):
+        block = block @ (turn / scale.sqrt())
+    else:  # modes of weak links outweigh all others, which their squares would lose
+        block = rest(torch.linalg.qr(block)[0])
     image = operator.apply_laplacian(block)
     core = block.T @ image
     value, turn = torch.linalg.eigh((core + core.T) / 2)
