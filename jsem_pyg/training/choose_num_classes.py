@@ -1,13 +1,14 @@
 """Choose a number of clusters that heat rarely leaves and that a classifier can predict."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import bdtr
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -40,7 +41,8 @@ LEAST_DISTINCTNESS = 1 / 3
 # What chance and shape make of one cloud: the valley around a part of it, where eigenvalues leave a
 # gap and where they do not; the score of a ring beside that of a Gaussian.
 ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
-IN_ONE_COLUMN = 6.0  # times that: few links cross a place
+WINDOWS = 2.0 ** -np.arange(1.5, 6, 0.5)  # of a line, in which few points are between clusters
+CHANCE = 0.05  # at most, that one cloud has such a window
 ORDINARY_SCORE = 1.2
 WORTH = 0.5  # the share of the best score that the stability of clusters apart has, or
 # more clusters are looked for: a few copies apart from a thousand texts are not all there is.
@@ -84,17 +86,20 @@ def choose_num_classes(
 
     Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian
     instead: k may be their number if the eigenvalue after the k smallest ones is at least twice as
-    large, and is if a valley lies around every cluster, a deeper one below a factor of five. The
-    largest such number is taken, unless its stability is less than half of the best score, and the
-    clusters of that are distinct, too.
+    large, or k has the highest score, and is if a valley lies around every cluster, a deeper one
+    below a factor of five, unless directions of the points show it, too: each is learned from half
+    of the points of two clusters, and few points of the other half lie in between. The largest such
+    number is taken, unless its stability is less than half of the best score, and the clusters of
+    that are distinct, too.
 
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
     times as good as those of data without clusters: either their score, beside the best score of
     clouds of the same mean, covariance, skew and number of points; or the valley around each of
     them, beside the deepest that chance makes inside one cloud (1.5 where the eigenvalues leave a
-    gap, else 6, and six times that in one column: the most weight that is cut on the way from the
-    core outwards, over the cut of the cluster, where an edge weighs one over its squared length,
-    or over that of the usual one at either end). It is taken from 1/3 on.
+    gap or directions show it, else 6: the most weight that is cut on the way from the core
+    outwards, over the cut of the cluster, where an edge weighs one over its squared length, or over
+    that of the usual one at either end). Of a single column, valleys that it does not show itself
+    do not count. Clusters are taken from a distinctness of 1/3 on.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -147,10 +152,14 @@ def choose_levels(
     scores, finest = _score_numbers(graph, largest, [t, *LEVEL_TIMES], seed)
     curve = {count: float(score[0, 0]) for count, score in scores.items()}
     modes = SpectralClusters(graph, largest, seed) if modes is None else modes
+    highest = max(curve, key=curve.__getitem__)
+    found_by_modes = dict(modes.apart)
+    if 1 < highest <= modes.largest:
+        found_by_modes.setdefault(highest, (modes.labels(highest), 0.0))
     even = _weigh_by_length(graph, metric)
     depth = {
-        n: _depth(even, labels, ORDINARY_VALLEY if gap >= APART else ORDINARY_VALLEY_WITHOUT_GAP)
-        for n, (labels, gap) in modes.apart.items()
+        n: _depth(even, labels, gap >= APART, seed, metric)
+        for n, (labels, gap) in found_by_modes.items()
         # A cluster of no more points than one point has neighbours is none.
         if int(torch.bincount(labels).min()) > modes.least_degree
     }
@@ -158,8 +167,7 @@ def choose_levels(
     best = max(distinct, default=1)
     found, stable = depth.get(best, 0.0), 0.0
     if best > 1:
-        stable = float(_stability(graph, modes.apart[best][0], best, [t])[0])
-    highest = max(curve, key=curve.__getitem__)
+        stable = float(_stability(graph, found_by_modes[best][0], best, [t])[0])
     if best == 1 or stable < WORTH * curve[highest]:
         few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
         others = _beyond(few, _score_of_clouds(graph, t, seed, metric))
@@ -189,7 +197,7 @@ def measure_distinctness(
     score *= float(_stability(graph, labels, count, [STABILITY_TIME])[0])
     clouds = _score_of_clouds(graph, STABILITY_TIME, seed, metric)
     graph = _weigh_by_length(graph, metric)
-    return max(_depth(graph, labels, ORDINARY_VALLEY_WITHOUT_GAP), _beyond(score, clouds))
+    return max(_depth(graph, labels, False, seed, metric), _beyond(score, clouds))
 
 
 def say_distinctness(distinctness: float, num_clusters: int) -> str:
@@ -205,10 +213,62 @@ def _beyond(value: float, ordinary: float) -> float:
     return 1 - ordinary / value if value > ordinary else 0.0
 
 
-def _depth(graph: TrainingGraph, labels: Tensor, ordinary: float) -> float:
+def _depth(
+    graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int, metric: str | None
+) -> float:
     """Measure the distinctness of clusters [N] by the flattest valley around one."""
-    ordinary *= IN_ONE_COLUMN if graph.x.size(1) == 1 else 1
-    return _beyond(float(valleys(graph, labels).min()), ordinary)
+    found = float(valleys(graph, labels).min())
+    in_one_column = graph.x.size(1) == 1  # few links cross a place there, clusters or none
+    is_apart = has_gap and not in_one_column
+    if found > ORDINARY_VALLEY and not is_apart:
+        is_apart = _few_are_between(graph, labels, seed, metric)
+    if in_one_column and not is_apart:
+        return 0.0
+    return _beyond(found, ORDINARY_VALLEY if is_apart else ORDINARY_VALLEY_WITHOUT_GAP)
+
+
+def _few_are_between(graph: TrainingGraph, labels: Tensor, seed: int, metric: str | None) -> bool:
+    """Return True if a line shows a valley between each cluster [N] and the nearest other one.
+
+    The line, a direction of the points, is learned from one half of them and shows the other half.
+    In a window there are fewer than half as many points as in those next to it, which chance makes
+    of no cloud: no direction of a ball, a square, a sphere or a ring has such a valley. A single
+    column is itself the line, and any valley counts.
+    """
+    if _metric_of(graph, metric) == "cosine":
+        x = _fewer_channels(graph.x, seed)
+    else:
+        x = graph.x - graph.x.mean(0)
+        x = x / x.square().mean().sqrt().clamp(min=torch.finfo(x.dtype).tiny)
+    count = int(labels.max()) + 1
+    source, target = labels[graph.edge_index]
+    link = torch.bincount(source * count + target, graph.weight, count**2).view(count, count)
+    for cluster, nearest in enumerate(link.fill_diagonal_(-1).argmax(1).tolist()):
+        own = (labels == cluster) | (labels == nearest)
+        if x.size(1) == 1:
+            chance = _chance_of_valley(x[own, 0], 1.0)
+        else:
+            halves = HalvesClassifier(x[own], seed).scores((labels[own] == cluster).long(), 2)
+            chance = max(_chance_of_valley(s[:, 1] - s[:, 0], 0.5) for _, s in halves)
+        if chance > CHANCE:
+            return False
+    return True
+
+
+def _chance_of_valley(places: Tensor, share: float) -> float:
+    """Bound the chance of so few points in a window of a line, beside `share` of its neighbours."""
+    line = places.double().sort().values.cpu().numpy()
+    if len(line) == 0 or line[0] == line[-1]:
+        return 1.0
+    chance, number = 1.0, 0
+    for width in (line[-1] - line[0]) * WINDOWS:
+        start = np.arange(line[0] - width, line[-1], width / 8)
+        edges = np.searchsorted(line, start + width * np.arange(4)[:, None])
+        before, between, behind = np.diff(edges, axis=0)
+        total = between + np.minimum(before, behind)
+        chance = min(chance, float(bdtr(between, total, share / (1 + share)).min()))
+        number += len(start)
+    return number * chance
 
 
 def _metric_of(graph: TrainingGraph, metric: str | None) -> str:
@@ -374,11 +434,16 @@ class HalvesClassifier:
     def predict(self, labels: Tensor, count: int) -> Tensor:
         """Predict the class of each node [N] from the `labels` [N] of the other half."""
         predicted = torch.empty_like(labels)
+        for test, scores in self.scores(labels, count):
+            predicted[test] = scores.argmax(1)
+        return predicted
+
+    def scores(self, labels: Tensor, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield each half, and its scores [N / 2, C] by the `labels` [N] of the other half."""
         for test, root in zip(self._tests, self._roots, strict=True):
             sums = self._x.new_zeros(count, self._x.size(1))
             sums.index_add_(0, labels[~test], self._x[~test])
-            predicted[test] = (self._x[test] @ torch.cholesky_solve(sums.T, root)).argmax(1)
-        return predicted
+            yield test, self._x[test] @ torch.cholesky_solve(sums.T, root)
 
 
 def _root_of_gram(x: Tensor) -> Tensor:

@@ -63,6 +63,16 @@ def test_clusters_of_unequal_size_are_found(sizes, columns, number):
     assert clusterer.distinctness_ > 0.9
 
 
+@pytest.mark.parametrize("apart", [8, 12])
+def test_columns_of_noise_hide_no_clusters(apart):
+    """The scale makes the column of two groups the narrowest."""
+    draw, y = np.random.default_rng(5), np.arange(600) % 2
+    points = np.c_[apart * y + draw.normal(size=600), draw.normal(size=(600, 4))]
+    clusterer = DiffusionClusterer(scale="robust", random_state=0).fit(points)
+    assert clusterer.n_clusters_ == 2
+    assert adjusted_rand_score(y, clusterer.labels_) > 0.9
+
+
 def test_one_cloud_is_one_cluster_and_says_so():
     points = np.random.default_rng(0).normal(size=(300, 5))
     clusterer = DiffusionClusterer(random_state=0).fit(points)

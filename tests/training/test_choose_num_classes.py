@@ -90,7 +90,17 @@ def test_stability_is_that_of_the_formula(dtype):
 
 @pytest.mark.parametrize(
     "shape",
-    ["ball", "tails", "square", "ring", "column", "column of tails", "skewed", "skewed column"],
+    [
+        "ball",
+        "tails",
+        "square",
+        "ring",
+        "column",
+        "column of tails",
+        "skewed",
+        "skewed column",
+        "column of squares",
+    ],
 )
 def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
     draw = np.random.default_rng(1)
@@ -99,6 +109,8 @@ def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
         x = draw.standard_t(5, size=(300, 3))
     elif "tails" in shape:
         x = draw.standard_t(5, size=(1000, 1))
+    elif "squares" in shape:
+        x = np.random.default_rng([0, 7]).chisquare(3, size=(500, 1))
     elif "skewed" in shape:
         x = np.exp(x if "column" in shape else draw.normal(size=(300, 10)))
     elif shape == "square":
