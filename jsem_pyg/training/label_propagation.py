@@ -4,7 +4,8 @@ r"""Label propagation along edges whose conductance is learned from labels that 
 2. The cross-entropy of the other half, which was held out, trains the time, the sharpness of the
    result, the balance of the classes and the conductances, by gradients through the diffusion.
 3. Several draws of the half (folds) train at once. In the end all labels are sources.
-4. What was learned is kept if it predicts labels held out in turn better than plain heat and walks
+4. The relation that conducts least is closed, and all is learned again, while that is better.
+5. What was learned is kept if it predicts labels held out in turn better than plain heat and walks
    of several lengths do (:mod:`jsem_pyg.training.label_spread`).
 """
 
@@ -91,11 +92,13 @@ def propagate_labels(
 
     Rivals are heat at the start, and random walks that restart at the labels: heat averaged over
     times, of a mean of 32 or 332, as harmonic functions or as cosines with the mean of a class.
-    What was learned is kept if it predicts labels that are held out in turn better, where edges
-    have features by two standard errors; otherwise the best rival is the result, and all edges
-    conduct fully. A warning says if even the best is not better than chance. The error of a
-    relation's conductance is a standard error over the folds: starting from the learned values, the
-    conductances are fitted to each fold alone, at the learned time.
+    The relation that conducts least is closed, and all the rest learned again, for as long as the
+    labels that are not among the sources are predicted better. What was learned is kept if it
+    predicts labels that are held out in turn better, where edges have features by two standard
+    errors; otherwise the best rival is the result, and all edges conduct fully. A warning says if
+    even the best is not better than chance. The error of a relation's conductance is a standard
+    error over the folds: starting from the learned values, the conductances are fitted to each fold
+    alone, at the learned time.
 
     Features of nodes are not used: if there are any, compare with :func:`classify_by_heat` and with
     a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use the same edges, if their
@@ -129,8 +132,8 @@ def propagate_labels(
         known; `conductance` [E] in [0, 1], in the order of `edge_index` (of a `HeteroData`, one
         edge type after the other); the diffusion time `t`; `relations`, a dictionary of the
         conductances with their `error`, which prints as a table (it leaves out relations without
-        edges), or None; and `of_types`, the
-        probabilities of the nodes of every type, empty for a `Data`.
+        edges), or None; and `of_types`, the probabilities of the nodes of every type, empty for a
+        `Data`.
 
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
     2002, also for the mass of classes (:math:`\gamma`); Zhang and Lee, "Hyperparameter learning for
@@ -168,9 +171,11 @@ def propagate_labels(
         form = _read_conductance(graph, conductance)
         is_source = torch.stack([_draw_half(labels, draws) for _ in range(folds)])
         plain = [_Heat(graph, labels, form, start) for start in starts]
-        trained = [_Heat(graph, labels, form, start) for start in starts]
-        losses = [heat.learn(is_source, lr, steps) for heat in trained]
-        learned = trained[losses.index(min(losses))]
+        trained = (_Heat(graph, labels, form, start) for start in starts)
+        learned = min((each.learn(is_source, lr, steps) for each in trained), key=lambda e: e.loss)
+        other = learned.without_weakest()
+        while other is not None and other.learn(is_source, lr, steps).loss < learned.loss:
+            learned, other = other, other.without_weakest()
         probabilities, t, is_learned = _choose(learned, plain, labels, seed)
         heat = learned if is_learned else plain[0]
         relations = None
@@ -237,12 +242,14 @@ class _Heat(Module):
     def __init__(self, graph: _Graph, labels: Tensor, form: Module | None, t: float) -> None:
         super().__init__()
         self.graph, self.labels, self.start = graph, labels, t
+        self.made_of = graph, labels, form, t  # a tuple, whose modules are not trained
         self.form = copy.deepcopy(form)
         self.relation: RelationConductance | None = None
         if graph.edge_type is not None:
             count = len(graph.names)
             self.relation = RelationConductance(count).to(graph.weight)
             self.has_edges = graph.edge_type.bincount(minlength=count) > 0
+            self.is_open = self.has_edges
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
         self.balance = Parameter(graph.weight.new_zeros(()))
@@ -252,8 +259,8 @@ class _Heat(Module):
         self.share = share * (labels >= 0)[:, None]  # of each node in the heat of its class
         self.eval()
 
-    def learn(self, is_source: Tensor, lr: float, steps: int) -> float:
-        """Learn by Adam, and return the loss of held-out labels."""
+    def learn(self, is_source: Tensor, lr: float, steps: int) -> "_Heat":
+        """Learn by Adam, and keep the loss of held-out labels; return itself."""
         of_form = [] if self.form is None else list(self.form.parameters())
         others = [each for name, each in self.named_parameters() if not name.startswith("form.")]
         groups: list[dict[str, Any]] = [{"params": others}, {"params": of_form, "lr": lr}]
@@ -267,7 +274,17 @@ class _Heat(Module):
                 self.balance.clamp_(0, 1)
         self.eval()
         with torch.no_grad():
-            return float(self.held_out_loss(is_source))
+            self.loss = float(self.held_out_loss(is_source))
+        return self
+
+    def without_weakest(self) -> "_Heat | None":
+        """Return one to learn whose weakest relation is closed; None if none other is open."""
+        if self.relation is None or int(self.is_open.sum()) < 2:
+            return None
+        other = _Heat(*self.made_of)
+        conductance = self.of_relations().detach().where(self.is_open, torch.inf)
+        other.is_open = self.is_open & (conductance > conductance.min())
+        return other
 
     def held_out_loss(self, is_source: Tensor) -> Tensor:
         """Return the cross-entropy of the labels that are no sources [F, N] in their fold."""
@@ -300,8 +317,8 @@ class _Heat(Module):
     def of_relations(self) -> Tensor:
         """Return the conductance of each relation [R], as a share of the largest with edges."""
         assert self.relation is not None
-        found = self.relation.of_relations
-        return found / found[self.has_edges].max()
+        found = self.relation.of_relations * self.is_open
+        return found / found.max()
 
     def given_conductance(self) -> Tensor:
         """Return what each edge conducts [E], before both directions are joined."""

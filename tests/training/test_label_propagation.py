@@ -144,6 +144,7 @@ def test_neither_class_swallows_the_other(sizes, given):
 
 def test_class_sizes_are_those_of_the_labelled_type():
     data, _, labels = heterogeneous()
+    data["item", "in", "shop"].edge_index[1, 90:] = torch.randint(9, (90,))
     sizes = [3, 2, 1]
     found = propagate_labels(data, labels, "item", steps=2, class_sizes=sizes)
     mean = found.probabilities.mean(0)
@@ -323,6 +324,21 @@ def test_finds_the_relations_that_conduct():
     assert torch.equal(found.of_types["shop"].argmax(-1), torch.arange(9) % 3)
     expected = torch.tensor(list(found.relations.values())).repeat_interleave(180)
     torch.testing.assert_close(found.conductance, expected)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_relations_of_noise_are_closed_and_the_rest_is_learned_without_them(seed):
+    data, _, labels = heterogeneous(seed)
+    expected = propagate_labels(data, labels, "item", seed=seed)
+    for name in ("one", "other"):
+        data[name].num_nodes = 40
+        item = torch.arange(90).repeat(4)
+        data["item", "to", name].edge_index = torch.stack([item, torch.randint(40, (360,))])
+    found = propagate_labels(data, labels, "item", seed=seed)
+    noise = found.relations["item to one"], found.relations["item to other"]
+    assert min(noise) == 0
+    assert max(noise) < 0.02
+    torch.testing.assert_close(found.probabilities, expected.probabilities, rtol=0, atol=0.02)
 
 
 def test_a_relation_without_edges_has_no_conductance():
