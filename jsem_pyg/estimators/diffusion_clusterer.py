@@ -81,8 +81,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
-    Source: Ng, Jordan and Weiss, "On spectral clustering", 2001, for clusters by modes.
-
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
         >>> clusterer = DiffusionClusterer(2, random_state=0).fit(X)

@@ -69,9 +69,6 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
             :class:`HeatDiffusion`.
 
-    Sources: Zhu et al., "Semi-supervised learning using Gaussian fields and harmonic functions",
-    2003; Calder et al., "Poisson learning", ICML 2020, for sizes.
-
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
         >>> y = np.full(60, -1)

@@ -84,22 +84,20 @@ def choose_num_classes(
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
-    Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian
-    instead: k may be their number if the eigenvalue after the k smallest ones is at least twice as
-    large, or k has the highest score, and is if a valley lies around every cluster, a deeper one
-    below a factor of five, unless directions of the points show it, too: each is learned from half
-    of the points of two clusters, and few points of the other half lie in between. The largest such
-    number is taken, unless its stability is less than half of the best score, and the clusters of
-    that are distinct, too.
+    Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian: k
+    may be their number if the eigenvalue after the k smallest ones is at least twice as large, or k
+    has the highest score, and is if a valley lies around every cluster, a deeper one below a factor
+    of five, unless few points lie between two clusters along a direction learned from half of them.
+    The largest such number is taken, unless its stability is less than half of the best score, and
+    the clusters of that are distinct, too.
 
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
     times as good as those of data without clusters: either their score, beside the best score of
-    clouds of the same mean, covariance, skew and number of points; or the valley around each of
-    them, beside the deepest that chance makes inside one cloud (1.5 where the eigenvalues leave a
-    gap or directions show it, else 6: the most weight that is cut on the way from the core
-    outwards, over the cut of the cluster, where an edge weighs one over its squared length, or over
-    that of the usual one at either end). Of a single column, valleys that it does not show itself
-    do not count. Clusters are taken from a distinctness of 1/3 on.
+    clouds of the same mean, covariance, skew and number of points; or the valley around each (the
+    most weight that is cut on the way from the core outwards, over the cut of the cluster, where
+    an edge weighs one over its squared length, or over that of the usual one at either end), beside
+    the deepest that chance makes inside one cloud: 1.5 after a gap of five or with few points
+    between, else 6; a single column has to show valleys itself. Clusters are taken from 1/3 on.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -118,14 +116,11 @@ def choose_num_classes(
         seed: Of what is random: channels, clusters, halves.
 
     Returns:
-        A record with `num_classes`; `curve`, a dict with the score of each number that was tried;
-        `levels`, this number and at most two others by persistence; and `distinctness`.
+        A record with `num_classes`, `curve`, `levels` and `distinctness`.
 
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
     2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster
-    validation by prediction strength", 2005, and Lange et al., "Stability-based validation of
-    clustering solutions", 2004, for clusters that a classifier has to find again; Ng, Jordan and
-    Weiss, "On spectral clustering", 2001, for clusters that lie apart.
+    validation by prediction strength", 2005, for clusters that a classifier has to find again.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0], [0, 0.9]])
@@ -231,9 +226,8 @@ def _few_are_between(graph: TrainingGraph, labels: Tensor, seed: int, metric: st
     """Return True if a line shows a valley between each cluster [N] and the nearest other one.
 
     The line, a direction of the points, is learned from one half of them and shows the other half.
-    In a window there are fewer than half as many points as in those next to it, which chance makes
-    of no cloud: no direction of a ball, a square, a sphere or a ring has such a valley. A single
-    column is itself the line, and any valley counts.
+    A window with fewer than half as many points as those next to it lies in no direction of a ball,
+    a square, a sphere or a ring. A single column is itself the line, and any valley counts.
     """
     if _metric_of(graph, metric) == "cosine":
         x = _fewer_channels(graph.x, seed)

@@ -48,13 +48,9 @@ LEAST_CUT = 1e-9  # of a cluster's weight: less is none
 def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
     """Cluster rows z [N, D]: scikit-learn's `KMeans`, fitted.
 
-    Up to 100,000 rows, the best of three starts on all of them. Beyond, the best of ten starts on
-    20,000 rows drawn at random, or 256 a cluster if these are more, from which one run on all rows
-    begins.
-
-    Sources: Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding", 2007, for
-    each start; Bradley and Fayyad, "Refining initial points for k-means clustering", 1998, for
-    starts on a sample.
+    Up to 100,000 rows, the best of three starts. Beyond, one run from the best of ten starts on
+    20,000 rows drawn at random, or 256 a cluster if these are more (Bradley and Fayyad, "Refining
+    initial points for k-means clustering", 1998).
     """
     rows = z.cpu().numpy()
     sample_rows = max(SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER * num_clusters)
@@ -70,31 +66,24 @@ def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, T
 
     k-means finds many small clusters. The two whose union adds least to the squared distances from
     the centres are merged, again and again; from `largest` clusters on, a few steps of k-means
-    refine each clustering. This is a better start for k-means than chance, and neighbouring numbers
-    of clusters have most clusters in common.
+    refine each clustering. Neighbouring numbers of clusters have most clusters in common.
 
     Yields the number of clusters, from `largest` down to 2, and the cluster of each row of z;
     nothing if all rows are equal.
 
-    Sources: Ward, "Hierarchical grouping to optimize an objective function", 1963; Milligan, "An
-    examination of the effect of six types of error perturbation", 1980, for it as a start of
-    k-means.
-
-    Example:
-        >>> [(count, labels)] = merged_clusters(torch.tensor([[0.0], [0.1], [9.0]]), 2, seed=0)
-        >>> count, bool(labels[0] == labels[1]), bool(labels[0] == labels[2])
-        (2, True, False)
+    Sources: Ward, "Hierarchical grouping to optimize an objective function", 1963.
     """
     if z.numel() == 0:
         return
     points = z.cpu().double().numpy()
     sample = points[_some_rows(len(points), MOST_POINTS, seed)]
-    first = _refine(sample, min(MOST_SMALL, len(sample)), "k-means++", seed)
+    few_steps = {"n_init": 1, "max_iter": STEPS}
+    first = _fit(sample, min(MOST_SMALL, len(sample)), seed, init="k-means++", **few_steps)
     size = np.bincount(first.labels_, minlength=first.n_clusters).astype(float)
     center, size = first.cluster_centers_[size > 0], size[size > 0]
     while len(center) > 1:
         if len(center) <= largest:
-            refined = _refine(sample, len(center), center, seed)
+            refined = _fit(sample, len(center), seed, init=center, **few_steps)
             yield len(center), torch.from_numpy(refined.predict(points)).to(z.device, torch.int64)
         center, size = _merge_nearest(center, size)
 
@@ -105,11 +94,6 @@ def _some_rows(count: int, most: int, seed: int) -> np.ndarray:
         return np.arange(count)
     order = torch.randperm(count, generator=derive_generator(seed, Purpose.SKETCH))
     return order[:most].numpy()
-
-
-def _refine(points: np.ndarray, count: int, init: Any, seed: int) -> Any:
-    """Take a few steps of k-means from given centres."""
-    return _fit(points, count, seed, init=init, n_init=1, max_iter=STEPS)
 
 
 def _fit(points: np.ndarray, count: int, seed: int, **options: Any) -> Any:

@@ -1,12 +1,8 @@
 r"""Label propagation along edges whose conductance is learned from labels that are held out.
 
-1. Half of the labels of each class are sources, which diffuse over the graph.
-2. The cross-entropy of the other half, which was held out, trains the time, the sharpness of the
-   result, the balance of the classes and the conductances, by gradients through the diffusion.
-3. Several draws of the half (folds) train at once. In the end all labels are sources.
-4. The relation that conducts least is closed, and all is learned again, while that is better.
-5. What was learned is kept if it predicts labels held out in turn better than plain heat and walks
-   of several lengths do (:mod:`jsem_pyg.training.label_spread`).
+Half of the labels of each class are sources of heat. The cross-entropy of the other half trains
+time, sharpness, balance and conductances, by gradients through the diffusion; several draws of the
+half (folds) at once. In the end all labels are sources.
 """
 
 import copy
@@ -101,9 +97,7 @@ def propagate_labels(
     alone, at the learned time.
 
     Features of nodes are not used: if there are any, compare with :func:`classify_by_heat` and with
-    a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use the same edges, if their
-    weights are multiplied by `conductance`, as in
-    ``data.edge_weight * propagate_labels(data, labels).conductance``.
+    a :class:`~jsem_pyg.nn.DiffusionClassifier`. Other methods can use weights times `conductance`.
 
     Args:
         data: A graph with `edge_index` [2, E], both directions, and optionally `edge_weight` [E],
@@ -124,21 +118,16 @@ def propagate_labels(
         folds: Number of draws; at least two if there are relations.
         seed: Of the draws, and of what is random in the conductance.
         class_sizes: How large the classes are, [C] numbers or shares of all nodes (of the type
-            `target`), if that is known: probabilities then have these means
-            (Calder et al., "Poisson learning", ICML 2020).
+            `target`), if that is known: the means of the probabilities.
 
     Returns:
-        A record with `probabilities` [N, C] of the labelled type, one or zero where a label is
-        known; `conductance` [E] in [0, 1], in the order of `edge_index` (of a `HeteroData`, one
-        edge type after the other); the diffusion time `t`; `relations`, a dictionary of the
-        conductances with their `error`, which prints as a table (it leaves out relations without
-        edges), or None; and `of_types`, the probabilities of the nodes of every type, empty for a
-        `Data`.
+        A record with `probabilities` of the labelled type, `conductance` (of a `HeteroData`, one
+        edge type after the other), `t`, `relations` with their `error` (a dictionary that prints as
+        a table, without relations that have no edges; or None), and `of_types`.
 
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
-    2002, also for the mass of classes (:math:`\gamma`); Zhang and Lee, "Hyperparameter learning for
-    graph based semi-supervised learning algorithms", 2006, for labels that are left out to learn
-    the weights of edges.
+    2002, also for :math:`\gamma`; Zhang and Lee, "Hyperparameter learning for graph based
+    semi-supervised learning algorithms", 2006, for edges learned from labels that are left out.
 
     Example:
         >>> path = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
@@ -177,8 +166,7 @@ def propagate_labels(
         while other is not None and other.learn(is_source, lr, steps).loss < learned.loss:
             learned, other = other, other.without_weakest()
         probabilities, t, is_learned = _choose(learned, plain, labels, seed)
-        heat = learned if is_learned else plain[0]
-        relations = None
+        heat, relations = learned if is_learned else plain[0], None
         if heat.relation is not None:
             known = heat.has_edges
             names = itertools.compress(graph.names, known.tolist())
@@ -345,10 +333,9 @@ class _Heat(Module):
         return self.start * _bounded(self.log_t)
 
     @torch.no_grad()
-    def logits(self, known: Tensor) -> Tensor:
+    def logits(self, known: Tensor) -> Any:
         """Return logits [N, C] by known labels [N], -1 where unknown."""
-        logits: Tensor = self(known[None] >= 0)[0]
-        return logits
+        return self(known[None] >= 0)[0]
 
     def forward(self, is_source: Tensor) -> Tensor:
         """Return logits of the classes [F, N, C], from the heat of sources [F, N]."""
@@ -414,10 +401,8 @@ def _read_hetero_graph(data: HeteroData, target: str | None) -> _Graph:
     given = [
         torch.full_like(index[0], member[name][0]) for name, index in data.edge_index_dict.items()
     ]
-    return _Graph(
-        graph.structure, weight, None, graph.edge_type, graph.relations, graph.rows,
-        torch.cat(given).long(),
-    )  # fmt: skip
+    edges = graph.structure, weight, None, graph.edge_type
+    return _Graph(*edges, graph.relations, graph.rows, torch.cat(given).long())
 
 
 def _read_labels(labels: Tensor, graph: _Graph, rows: slice) -> Tensor:

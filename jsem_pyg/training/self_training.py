@@ -4,16 +4,13 @@ The classifier reads the features of a node *before* any diffusion, and learns f
 nodes. The graph carries its probabilities to the other nodes, except along edges whose two
 neighbourhoods disagree.
 
-1. Cluster the diffused features by k-means, for several diffusion times; keep the time whose
-   clusters have the highest modularity on the graph. Where the smoothest modes of the graph say
-   that clusters lie apart, in any sizes, begin with those of the modes.
+1. Cluster the diffused features by k-means, for the time whose clusters have the highest
+   modularity on the graph; or take those of the smoothest modes, where these lie apart.
 2. Fit the linear classifier to the more confident half of every cluster.
-3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`) for that time or half of
-   it, again by modularity; take them as pseudo-labels, and repeat from 2.
+3. Diffuse its probabilities for that time or half of it; repeat from 2 with these pseudo-labels.
 
-With a few labels, step 1 spreads these along the edges or by the diffused features, in the way that
-labels held out in turn prefer (:mod:`jsem_pyg.training.label_spread`); the time is that of the
-lowest triplet loss. Labelled nodes always count as confident, and keep their labels.
+With a few labels, step 1 spreads these (:mod:`jsem_pyg.training.label_spread`), and the time is
+that of the lowest triplet loss. Labelled nodes count as confident, and keep their labels.
 """
 
 import logging
