@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.spatial import Delaunay
+from scipy.spatial import Delaunay, cKDTree
 from sklearn.gaussian_process.kernels import Matern
 from torch_geometric.data import Data
 
@@ -30,13 +30,29 @@ def network(pos: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(pairs, 1), axis=0).T
 
 
+def between(pos: np.ndarray) -> np.ndarray:
+    """Return places of a triangular grid among and around those given, and beyond the outermost.
+
+    Its step is half of the mean distance between places. None is nearer than half a step to one.
+    """
+    extent = np.ptp(pos, axis=0)
+    width, step = np.sqrt(extent.prod()), np.sqrt(extent.prod() / len(pos)) / 2
+    low, high = pos.min(0) - 0.15 * width, pos.max(0) + 0.15 * width
+    x, y = np.arange(low[0], high[0] + step, step), np.arange(low[1], high[1] + step, 0.866 * step)
+    grid = np.stack(np.meshgrid(x, y), -1)
+    grid[1::2, :, 0] += step / 2
+    grid = grid.reshape(-1, 2)
+    away = cKDTree(pos).query(grid)[0]
+    return grid[(away > step / 2) & (away < 0.15 * width + step)]
+
+
 def graph_of(once: np.ndarray, weight: np.ndarray, attr: np.ndarray, num_nodes: int) -> Data:
     """Make a graph of edges, weights and features that are given once for both directions."""
     edges = torch.from_numpy(once).long()
     return Data(
         edge_index=torch.cat([edges, edges.flip(0)], 1),
         edge_weight=torch.from_numpy(weight).double().repeat(2),
-        edge_attr=torch.from_numpy(attr).double().repeat(2)[:, None],
+        edge_attr=torch.from_numpy(attr).double().reshape(len(weight), -1).repeat(2, 1),
         num_nodes=num_nodes,
     )
 
