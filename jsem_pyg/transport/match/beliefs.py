@@ -143,8 +143,8 @@ def _edge_scores(
     left, right = [], []
     for source, target, (kept_target, kept_source) in layers:
         share = kept_target / (kept_target + kept_source)
-        ratio, without = _evidence(source, beliefs, certain[1], kept_target, kept_source)
-        back, _ = _evidence(target, turned, certain[0], kept_source, kept_target)
+        ratio, without = neighbour_evidence(source, beliefs, certain[1], kept_target, kept_source)
+        back, _ = neighbour_evidence(target, turned, certain[0], kept_source, kept_target)
         offset += share * (target @ without)
         left += [share * ratio, source]
         right += [target, ((1 - share) * back).T]
@@ -156,7 +156,7 @@ def _edge_scores(
     return Soft(np.where(is_known | (score == -np.inf), -1, column), score), offset
 
 
-def _evidence(
+def neighbour_evidence(
     edges: csr_array, beliefs: csr_array, certain: Array, kept: float, kept_back: float
 ) -> tuple[csr_array, Array]:
     """Compute logarithms [N, K] of the ratio, less what they are without any edge [K]."""

@@ -59,13 +59,13 @@ def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Arr
     The graphs [N, N] and [K, K] are symmetric, and their weights do not count.
     """
     logit = evidence(source, target, partner) @ np.array(WEIGHTS)
-    alike = np.maximum(_count_twins(source), _count_twins(target)[partner])
+    alike = np.maximum(count_twins(source), count_twins(target)[partner])
     return np.where(partner >= 0, 1 / (1 + np.exp(-logit)) / alike, 0.0)
 
 
 def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
     """Collect evidence for each pair: [N, 11]; arguments as above."""
-    first, second = (_pattern(each) for each in (source, target))
+    first, second = (pattern(each) for each in (source, target))
     nodes = np.flatnonzero(partner >= 0)
     chosen = coo_array(
         (np.ones(len(nodes), np.float32), (nodes, partner[nodes])),
@@ -96,10 +96,10 @@ def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
     return np.stack(columns, 1)
 
 
-def _count_twins(matrix: csr_array) -> Array:
+def count_twins(matrix: csr_array) -> Array:
     """Count the nodes [N] with the same neighbours as a node, with or without themselves."""
     draw = np.random.default_rng(0).integers(1, 1 << 62, matrix.shape[0])
-    around = _pattern(matrix).astype(np.int64) @ draw  # modulo 2^64: equal sums, equal neighbours
+    around = pattern(matrix).astype(np.int64) @ draw  # modulo 2^64: equal sums, equal neighbours
     counts = []
     for each in (around, around + draw):
         _, label, count = np.unique(each, return_inverse=True, return_counts=True)
@@ -107,7 +107,8 @@ def _count_twins(matrix: csr_array) -> Array:
     return np.maximum(*counts)
 
 
-def _pattern(matrix: csr_array) -> csr_array:
+def pattern(matrix: csr_array) -> csr_array:
+    """Make ones of weights."""
     ones = np.ones(matrix.nnz, np.float32)
     return csr_array((ones, matrix.indices, matrix.indptr), matrix.shape)
 

@@ -21,6 +21,7 @@ from .confidence import belief_confidence, edge_confidence
 from .isomorphism import find_isomorphism
 from .knowledge import Knowledge, match_by_knowledge, read_knowledge
 from .search import search_assignment
+from .strangers import match_with_strangers
 
 Array = NDArray[Any]
 
@@ -34,6 +35,7 @@ def match_graphs(
     features: tuple[Any, Any] | None = None,
     edge_type: tuple[Tensor, Tensor] | None = None,
     feature_weight: float = 1.0,
+    strangers: bool = False,
     max_iter: int = 200,
     seed: int = 0,
 ) -> Plan:
@@ -57,8 +59,10 @@ def match_graphs(
     of nodes. Otherwise memory grows with nodes and edges.
 
     Of two sides that differ in size, each node of the smaller one gets a partner, and others stay
-    alone. Of more than 2^30 pairs of nodes, the candidates are the answer; a message at level INFO
-    says so. `plan.history` names the stages.
+    alone. With `strangers`, a node of either side stays alone (-1 in `plan.argmax()`) unless much
+    speaks for its partner (:mod:`jsem_pyg.transport.match.strangers`). Of more than 2^30 pairs of
+    nodes, the candidates are the answer; a message at level INFO says so. `plan.history` names the
+    stages.
 
     With known pairs, features or types of edges, the plan has probabilities of partners
     (:mod:`jsem_pyg.transport.match.beliefs`): `plan.argmax()` is the likeliest partner, which two
@@ -80,6 +84,8 @@ def match_graphs(
         edge_type: [E] and [E'] integers, the types of both sides' edges, which are edge_index
             [2, E] or Data. Edges of one type are compared with edges of this type.
         feature_weight: what the features' logarithmic likelihood ratio is multiplied by.
+        strangers: both sides may have nodes that the other one lacks. Edges alone count there,
+            without their weights, and no pair may be known.
         max_iter: the most steps between candidates, and the most annealings of an assignment, as
             long as they find a better one.
         seed: of the search for candidates.
@@ -109,13 +115,18 @@ def match_graphs(
     knowledge = read_knowledge(
         known_pairs, features, feature_weight, edge_type, (source, target), costs
     )
+    if strangers and knowledge is not None:
+        raise ValueError(
+            "Expected 'strangers' to stand without 'known_pairs', 'features' and 'edge_type' (got "
+            "some): it goes by edges alone. To fix this, leave them out, or strangers=False."
+        )
     matrices = costs[0].scipy(), costs[1].scipy()
     unit = max((float(each.data.max()) for each in matrices if each.nnz), default=1.0)
     first, second = (each / unit for each in matrices)
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
 
     def solve(knowledge: Knowledge | None) -> Plan:
-        stages, found = _search(first, second, knowledge, max_iter, int(seed))
+        stages, found = _search(first, second, knowledge, strangers, max_iter, int(seed))
         shares = stages[-1][1]
         mass = 1 / max(1, min(shares.shape))
         steps = [Step(name, 0.0, _cost(*matrices, each * mass), 0.0, 1.0) for name, each in stages]
@@ -137,7 +148,12 @@ def match_graphs(
 
 
 def _search(
-    source: csr_array, target: csr_array, knowledge: Knowledge | None, max_iter: int, seed: int
+    source: csr_array,
+    target: csr_array,
+    knowledge: Knowledge | None,
+    strangers: bool,
+    max_iter: int,
+    seed: int,
 ) -> tuple[list[tuple[str, csr_array]], Beliefs | None]:
     """Find shares [N, K] of partners, stage by stage: the last one is the result."""
     found = None
@@ -150,6 +166,8 @@ def _search(
         if knowledge is not None:
             shares = _assigned(renamed, target.shape[0])
             found = Beliefs(shares, np.ones(knowledge.pairs.shape[1]))
+    elif strangers:
+        stages, found = match_with_strangers(source, target, max_iter, seed)
     elif knowledge is None:
         stages = search_assignment(source, target, max_iter, seed)
     else:
@@ -200,6 +218,8 @@ def _confidence(
     beliefs: Beliefs | None,
     plan: Plan,
 ) -> Tensor:
+    if knowledge is None and beliefs is not None:
+        return torch.from_numpy(beliefs.shares.sum(1)).to(plan.scores.like)
     found = edge_confidence(source, target, plan.argmax().cpu().numpy())
     if knowledge is not None and beliefs is not None:
         best = plan.topk(1)
