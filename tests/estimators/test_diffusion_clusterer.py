@@ -73,6 +73,14 @@ def test_columns_of_noise_hide_no_clusters(apart):
     assert adjusted_rand_score(y, clusterer.labels_) > 0.9
 
 
+def test_clusters_with_hardly_a_link_between_them_are_counted():
+    """Their modes, of eigenvalues near zero, hid all others, which ended in an IndexError."""
+    draw, place = np.random.default_rng([0, 11]), [[0, 0], [9, 0], [0, 9], [18, 0], [0, 18]]
+    y = np.repeat(np.arange(5), 150)
+    x = np.array(place)[y] + draw.normal(size=(750, 2))
+    assert adjusted_rand_score(y, DiffusionClusterer(random_state=0).fit(x).labels_) > 0.98
+
+
 def test_one_cloud_is_one_cluster_and_says_so():
     points = np.random.default_rng(0).normal(size=(300, 5))
     clusterer = DiffusionClusterer(random_state=0).fit(points)
