@@ -33,6 +33,7 @@ _HEAD = 1 << 16  # characters in which the delimiter and the header are looked f
 _LINES = 20  # in which they are
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|NA|NaN|nan")
 _HEADER = re.compile(r"[-+]?\d*\.?\d+(\.\d+)?([eE][-+]?\d+(\.\d+)?)?")  # pandas adds .1 to twins
+_YEAR = re.compile(r"\s*(1[5-9]|20)\d\d\s*")
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
@@ -91,12 +92,12 @@ def read_rows(
         if suffix == ".xlsx":
             import_optional("openpyxl", "Reading an .xlsx file")
             cells = pd.read_excel(path, header=None, dtype=object, engine="openpyxl", nrows=_LINES)
-            titles = _count_titles(cells.map(str).where(cells.notna(), "").values.tolist())
+            rows = cells.map(str).where(cells.notna(), "").values.tolist()
+            titles = _count_titles(rows, reading.header)
             _say_titles(titles)
-            header = titles if reading.header else None
-            skipped = {"header": header, "skiprows": 0 if reading.header else titles}
-            table = pd.read_excel(path, na_values=_MISSING, dtype=object, **skipped)
-            return table.convert_dtypes().rename(columns=lambda name: str(name).strip())
+            above = {"header": titles} if reading.header else {"header": None, "skiprows": titles}
+            table = pd.read_excel(path, na_values=_MISSING, dtype=object, **above)
+            return _with_plain_names(table.convert_dtypes())
         text = _read_text(path, reading.encoding)
         if suffix in (".json", ".jsonl"):
             lines = [line for line in text.split("\n") if line.strip()]
@@ -118,22 +119,33 @@ def read_rows(
 
 def _records_of(found: Any, suffix: str) -> Any:
     """Return what pandas makes a table of: records, or the cells of each column."""
-    if isinstance(found, dict):  # a FeatureCollection, an answer of a server, or columns
-        cells = list(found.values())
-        records = [
-            each
-            for each in cells
-            if isinstance(each, list) and each[:1] and isinstance(each[0], dict)
-        ]
-        if len(records) != 1 and {type(each) for each in cells} in ({dict}, {list}):
+    if isinstance(found, dict) and found:  # a FeatureCollection, an answer of a server, or columns
+        lists = [name for name, cells in found.items() if isinstance(cells, list)]
+        records = [name for name in lists if found[name] and isinstance(found[name][0], dict)]
+        if len(records) == 1:
+            logger.warning("Left out: all but the records in %r.", records[0])
+            found = found[records[0]]
+        elif not records and (len(lists) == len(found) or _has_rows(found.values())):
             return found  # as pandas writes it
-        found = records[0] if len(records) == 1 else found
-        if isinstance(found, list) and "geometry" in found[0]:
-            found = [each.get("properties") or {} for each in found]
     if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
         where = "in each line" if suffix == ".jsonl" else "and others, in one list"
         raise ValueError(f'Expected an object such as {{"text": ...}} {where}.')
+    if found and {"geometry", "properties"} <= found[0].keys():
+        logger.warning("Left out: all but the properties of each feature, such as its place.")
+        return [record.get("properties") or {} for record in found]
     return found
+
+
+def _has_rows(cells: Collection[Any]) -> bool:
+    """Return True if all columns are cells by the number of their row."""
+    return all(isinstance(column, dict) and all(map(str.isdigit, column)) for column in cells)
+
+
+def _with_plain_names(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Take blanks from the names of the columns, unless two were the same without."""
+    names = [str(name) for name in table.columns]
+    plain = [name.strip() for name in names]
+    return table.set_axis(plain if len(set(plain)) == len(plain) else names, axis=1)
 
 
 def _read_text(path: Path, encoding: str | None) -> str:
@@ -152,19 +164,20 @@ def _read_csv(
     text: str, delimiter: str | None, reading: Reading, strings: Collection[str]
 ) -> "pd.DataFrame":
     pd = import_optional("pandas", "Reading a table")
-    delimiter = reading.delimiter or delimiter or _guess_delimiter(text)
+    delimiter = reading.delimiter or delimiter or _guess_delimiter(text, reading.header)
     fix = (
         "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter "
         f"(got {delimiter!r}), or take away lines above the header or below the table."
     )
     text = text.lstrip("\r\n")
     rows, ends = _first_rows(text, delimiter)
-    if titles := _count_titles(rows):
+    if titles := _count_titles(rows, reading.header):
         _say_titles(titles)
         lines = StringIO(text, newline="")
         text = text[sum(len(next(lines)) for _ in range(ends[titles - 1])) :]
     head = rows[titles] if titles < len(rows) else []
     is_single = len(head) > 1 and all(re.fullmatch(r"\s*'[^']*'\s*", cell) for cell in head)
+    strings = [*strings, *(cell for cell in head if cell.strip() in strings)]
     columns = strings if reading.header else [int(name) for name in strings if name.isdigit()]
 
     def read(**types: Any) -> Any:
@@ -193,7 +206,7 @@ def _read_csv(
         if delimiter != " ":
             raise ValueError(f"its rows are longer than its header. {fix}")
         table = table.reset_index()  # as R writes them
-    table = table.rename(columns=lambda name: str(name).strip())
+    table = _with_plain_names(table)
     if reading.header and all(map(_HEADER.fullmatch, table.columns)):
         listed = ", ".join(map(repr, table.columns))
         logger.warning("The header is %.200s. If it is a row, pass --header 0.", listed)
@@ -211,23 +224,39 @@ def _first_rows(text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
     return (rows, ends) if len(text) <= _HEAD or len(rows) == _LINES else (rows[:-1], ends[:-1])
 
 
-def _count_titles(rows: list[list[str]]) -> int:
+def _count_titles(rows: list[list[str]], header: int) -> int:
     """Count the rows above the header: comments, and those that are half as full as most.
 
-    There are none if rows below differ in length; and of two columns only comments are, since a
-    comma may cut names such as "Doe, John".
+    There are none if rows below differ in length, or are texts with a blank behind each comma; of
+    two columns only comments are, since a comma may cut "Doe, John"; and no row with all cells is
+    one where there is no header, or where numbers follow.
     """
     filled = [sum(cell.strip() != "" for cell in row) for row in rows]
     sizes = [len(row) for row in rows]
     below = range(len(rows) // 2, len(rows))  # the table itself, mostly
     width, size = (int(median(each[i] for i in below)) if rows else 0 for each in (filled, sizes))
-    least = 2
+    least, is_whole = 2, False
     for count, row in enumerate(rows):
         is_comment = row[:1] and row[0][:1] == "#" and len(row) != size
         if not is_comment and 2 * filled[count] > width:
-            return count if width >= least and set(sizes[count:]) <= {0, size} else 0
+            fits = width >= least and set(sizes[count:]) <= {0, size}
+            cells = (cell for row in rows[count:] for cell in row[1:])
+            is_prose = all(cell[:1] == " " and not _NUMBER.fullmatch(cell[1:]) for cell in cells)
+            return count if fits and not (is_whole or is_prose) else 0
         least = least if is_comment or not row else 3
+        is_lone = header and (filled[count] == 0 or (filled[count] == 1 and row[0].strip()))
+        if len(row) == size and not is_lone:
+            is_whole = is_whole or not header or _is_data(rows[count + 1 : count + 3])
     return 0
+
+
+def _is_data(rows: list[list[str]]) -> bool:
+    """Return True if two rows have numbers in the same column, and the first is no year."""
+    pairs = zip(*rows, strict=False) if len(rows) == 2 else ()
+    return any(
+        all(_NUMBER.fullmatch(cell.strip()) for cell in pair) and not _YEAR.fullmatch(pair[0])
+        for pair in pairs
+    )
 
 
 def _say_titles(count: int) -> None:
@@ -236,7 +265,7 @@ def _say_titles(count: int) -> None:
         logger.warning("Left out, above the header: %s.", rows)
 
 
-def _guess_delimiter(text: str) -> str:
+def _guess_delimiter(text: str, header: int) -> str:
     """Return the delimiter that divides the header into the most cells, or a comma.
 
     It is the first line, unless a delimiter divides all but the first lines alike. Where there is
@@ -246,7 +275,7 @@ def _guess_delimiter(text: str) -> str:
 
     def fit(delimiter: str) -> tuple[bool, bool, int, int]:
         rows = _first_rows(text, delimiter)[0]
-        titles = _count_titles(rows)
+        titles = _count_titles(rows, header)
         cells = rows[titles] if rows else []
         is_alike = len(cells) > 1 and {len(row) for row in rows[titles:] if row} == {len(cells)}
         return all('"' not in cell for cell in cells), is_alike, -titles, len(cells)

@@ -71,6 +71,17 @@ def test_lines_above_the_header_are_left_out_and_the_log_says_so(above, delimite
     assert "Left out, above the header" in caplog.text
 
 
+def test_rows_that_may_be_cells_are_no_titles(caplog):
+    assert len(read("a.csv", "1,,,\n" + "1,2,3,4\n" * 5, header=0)) == 6
+    assert list(read("a.csv", "a,b,,\n" + "1,2,3,x\n" * 5))[:2] == ["a", "b"]
+    assert list(read("a.csv", "a,a ,b\n1,2,3\n")) == ["a", "a ", "b"]  # no twins
+    assert caplog.text == ""
+    with pytest.raises(ValueError, match="longer than its header"):
+        read("a.csv", "text\n" + "red, green, blue\n" * 3)
+    table = read("a.csv", ",Exports,,Imports,\nwhere,2000,2001,2000,2001\n" + "x,1,2,3,4\n" * 3)
+    assert list(table)[:2] == ["where", "2000"]  # years
+
+
 def test_names_lose_quotes_and_blanks_and_commas_in_texts_make_no_header():
     assert list(read("a.csv", "'a','b c'\n1,'x, y'\n")) == ["a", "b c"]
     assert read("a.csv", 'a, b , c\n1, "x, y", 3\n').iloc[0].tolist() == [1, "x, y", 3]
@@ -108,6 +119,10 @@ def test_a_list_of_records_and_a_sheet():
     columns = {"a": [1.5, None]}, {"a": {"0": 1.5, "1": None}}
     for found in (*columns, {"features": features}, {"count": 2, "results": records}):
         assert read("c.geojson", json.dumps(found)).a.tolist()[:1] == [1.5]
+    assert read("d.json", '{"all": [{"name": "water", "geometry": "bent"}]}').shape == (1, 2)
+    for found in ({"f": [*features, 5]}, {"r": {"s": [{"a": 1}]}}, {"ada": {"a": 1}}):
+        with pytest.raises(ValueError, match="and others, in one list"):
+            read("e.json", json.dumps(found))
     pytest.importorskip("openpyxl")
     pd.DataFrame(records).to_excel("a.xlsx", index=False)
     assert read("a.xlsx").code.tolist() == ["007", "x"]

@@ -96,10 +96,6 @@ def truncation_bound(t: float, degree: int) -> float:
 
     It bounds `||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||` by the sum of the coefficients that
     were cut, since `|T_k| <= 1` on the spectrum of S.
-
-    Args:
-        t: the diffusion time, in [0, 1e4].
-        degree: K >= 0.
     """
     _check_time(t)
     check_nonnegative_int("degree", degree)

@@ -97,10 +97,6 @@ class HeteroGraph:
         relations: the R relations.
         rows: the nodes of each type, a slice of all nodes.
         pairs: the undirected edges.
-
-    Raises:
-        TypeError: if a dictionary or an edge_index is something else.
-        ValueError: if a type is unknown, or an edge leaves the range of nodes.
     """
 
     def __init__(

@@ -104,12 +104,6 @@ def undirected_edges(
     "max" is the union of both directions with the larger weight, "mean" (W + W^T) / 2, in which an
     edge in one direction only gets half its weight, "mutual" the edges in both directions. An edge
     from a node to itself is left out.
-
-    Example:
-        >>> source, target, weight = torch.tensor([0, 1, 2]), torch.tensor([1, 2, 1]), torch.ones(3)
-        >>> undirected_edges(source, target, weight, num_nodes=3, symmetrize="mean")
-        (tensor([[0, 1],
-                [1, 2]]), tensor([0.5000, 1.0000]))
     """
     join, directions = SYMMETRIZATIONS[symmetrize]
     other = source != target

@@ -139,11 +139,6 @@ class AgreementConductance(Module):
     The sum is the chance that the classes of both ends are the same, if each is drawn by its
     :math:`\hat p`. The module is called with all nodes and the edges between them, so that
     no pair of rows for every edge is in memory.
-
-    Example:
-        >>> p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
-        >>> AgreementConductance()(p, torch.tensor([[0, 1], [1, 2]]))
-        tensor([0.9771, 0.0729])
     """
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:

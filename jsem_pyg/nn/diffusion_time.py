@@ -25,10 +25,6 @@ class DiffusionTime(torch.nn.Module):
             tensor with a time for every scale and channel.
         learn: whether u is learned.
         rate: r > 0.
-
-    Example:
-        >>> DiffusionTime([1.0, 4.0])()
-        tensor([1., 4.], grad_fn=<MulBackward0>)
     """
 
     def __init__(
