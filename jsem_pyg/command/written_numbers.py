@@ -28,7 +28,7 @@ _CURRENCY = (
 _CELL = re.compile(
     rf"""(?P<about><=?|>=?|[≤≥~≈±]|ca\.)?\s*(?P<negative>\()?\s*
     (?P<sign>[-+])?\s*(?P<before>{_CURRENCY})?\s*(?P<minus>-)?
-    (?P<body>\d[\d.,' ]*(?<![,' ])|[.,]\d+)(?P<power>[eE][-+]?\d+)?\s*
+    (?P<body>\d[\d.,' ]*(?<![,' ])|[.,]\d+)(?P<power>[eE][-+]?\d+)?\s*(?P<error>±\s*[\d.,]+\s*)?
     (?P<times>(?:k|K|M|Mio\.?|mn|bn|B|thousand|million|billion)(?![^\W\d_]))?\s*
     (?P<after>[%‰]|°\s?[CF]?|{_CURRENCY}|[^\W\d_][^\d,;:()\[\]]{{0,15}})?\s*
     (?P<more>\+|±\s*[\d.,]+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
@@ -78,7 +78,7 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
     said = [f"in {unit}"] if unit.strip() else []
     if any("," in body for body in of_body):
         said.append("',' before decimals" if decimal == "," else "',' between thousands")
-    about = [match is not None and bool(match["about"] or match["more"]) for match in matches]
+    about = [bool(match and any(match.group("about", "error", "more"))) for match in matches]
     for which, what in ((about & read, "as the number in it"), (~read, "missing")):
         quoted = [i for i in np.argsort(-counts, kind="stable") if which[i] and texts[i]]
         if quoted:
