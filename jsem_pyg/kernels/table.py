@@ -8,7 +8,6 @@ Backend("my_package.my_module")``. `jsem-pyg info` prints :data:`FAMILIES`.
 
 import logging
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +24,7 @@ from .._extras import version_of
 _log = logging.getLogger(__name__)
 
 Obstacle = Callable[[torch.device], str | None]
+_imported = cache(import_module)  # in sys.modules it may be half done, by another thread
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class KernelFamily:
 
     def find(self, name: str, device: torch.device) -> Any:
         """Return the module of the backend that `name` means on a device; see :meth:`choose`."""
-        module = self.backends[self.choose(name, device)].module
-        return sys.modules.get(module) or import_module(module)
+        return _imported(self.backends[self.choose(name, device)].module)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -81,3 +82,11 @@ def test_a_backend_from_outside_is_an_entry(monkeypatch):
             results.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(one, other)
+
+
+def test_threads_may_ask_for_a_module_at_once(tmp_path, monkeypatch):
+    (tmp_path / "slow_backend.py").write_text("import time\ntime.sleep(0.3)\nready = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = KernelFamily({"slow": Backend("slow_backend")})
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(lambda name: own.find(name, CPU).ready, ["slow"] * 2))
