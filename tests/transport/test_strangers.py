@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from transport.problems import permutation, random_graph
@@ -47,6 +48,16 @@ def test_of_unrelated_graphs_all_nodes_stay_alone(degree):
     assert plan.cost == 0
     assert (plan.confidence == 0).all()
     assert float(plan.apply(torch.ones(200, 1)).abs().sum()) == 0
+
+
+def test_small_graphs_find_partners_and_none_without_edges():
+    source, target, truth = planted(0, both=48, alone=(12, 12))
+    partner = match_graphs(source, target, strangers=True).argmax()
+    assert (partner == truth)[truth >= 0].double().mean() >= 0.85
+    assert (partner == truth)[partner >= 0].double().mean() >= 0.95
+    empty = AdjacencyCost(torch.empty(2, 0, dtype=torch.int64), num_nodes=3)
+    with np.errstate(divide="raise"):
+        assert (match_graphs(source, empty, strangers=True).argmax() == -1).all()
 
 
 def test_a_renamed_copy_has_no_strangers():

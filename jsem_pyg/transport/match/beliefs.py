@@ -163,7 +163,7 @@ def neighbour_evidence(
     degree = np.maximum(edges.sum(1), 1)
     # The geometric mean of an even chance and of a chance by degrees.
     rarity = (degree**-0.5).astype(np.float32)
-    chance = edges.nnz / (degree**0.5).sum() ** 2
+    chance = max(edges.nnz, 1) / (degree**0.5).sum() ** 2
     near = (edges @ beliefs).tocsr()
     rare = (edges @ (dia_array((rarity[None], [0]), (rarity.size,) * 2) @ beliefs)).tocsr()
     for each in (near, rare):

@@ -3,9 +3,9 @@ r"""Graphs whose nodes are not all on both sides: some have a partner, strangers
 Beliefs as in :mod:`.beliefs`, with one more choice for every node, to be alone. If i and j are
 partners, and so are k and l, then an edge between i and k is one between j and l but for a few; so
 each edge that only one side has, between nodes that have partners, counts against a pair as a
-common one counts for it. Beliefs start from a few candidates, and are cooled slowly. Then all but
-sure pairs are forgotten, of which each has three edges in common with the others, and the rest
-grows from these.
+common one counts for it. Beliefs start from a few candidates, and are cooled slowly; where they end
+with nobody on small graphs, they start from the best assignment instead. Then all but sure pairs
+are forgotten, of which each has three edges in common with the others; the rest grows from these.
 
 Such a search finds pairs that agree between any two graphs. Whether to believe them is asked of
 all pairs together: in nats a pair, their edges say
@@ -35,6 +35,7 @@ from .beliefs import LEAST_BELIEF, Beliefs, neighbour_evidence
 from .candidates import search_candidates
 from .confidence import count_twins, edge_confidence, pattern
 from .features import local_features
+from .search import search_assignment
 
 Array = NDArray[Any]
 
@@ -50,27 +51,41 @@ HALF = 0.51  # of two pairs that share a node, one has less; twins have rounding
 SURE = 0.9  # belief of pairs that others grow from
 # Nats a pair; then the least belief, and how many common edges, of a pair that stays.
 LEVELS = ((2.5, HALF, 1), (0.5, SURE, 2))
+FEW_PAIRS = 40_000  # of so small graphs, candidates start from too little belief
 
 
 def match_with_strangers(
     source: csr_array, target: csr_array, max_iter: int, seed: int
 ) -> tuple[list[tuple[str, Array]], Beliefs]:
     """Find partners [N] of K nodes, -1 for none, stage by stage, and what is believed of them."""
-    first, second, shape = pattern(source), pattern(target), (source.shape[0], target.shape[0])
+    first, second = pattern(source), pattern(target)
     task = make_task(source, target, local_features(source, target), seed)
     stages = search_candidates(task, max_iter)[-1:]
     partner = stages[0][1]
     begin = np.clip(edge_confidence(first, second, partner), *FIRST)
+    partner, belief, nats = _grown(first, second, partner, begin, COLDS)
+    if (partner < 0).all() and source.shape[0] * target.shape[0] <= FEW_PAIRS:
+        stages = search_assignment(source, target, max_iter, seed)[-1:]
+        begin = np.full(begin.shape, FIRST[1])
+        partner, belief, nats = _grown(first, second, stages[0][1], begin, GROWTH)
+    stages.append((f"strangers, {nats:.1f} nats a pair", partner))
+    found = sparse_rows(partner[:, None], belief[:, None], target.shape[0])
+    return stages, Beliefs(found, np.empty(0))
+
+
+def _grown(
+    source: csr_array, target: csr_array, partner: Array, begin: Array, colds: tuple[float, ...]
+) -> tuple[Array, Array, float]:
+    """Grow pairs from first partners [N] and beliefs [N]; return as `_believed` does."""
+    shape = source.shape[0], target.shape[0]
     beliefs = sparse_rows(partner[:, None], begin[:, None].astype(np.float32), shape[1])
-    partner, belief, before = _believed(first, second, beliefs, COLDS)
-    core = _core(first, second, np.where(belief > SURE, partner, -1), 3)
+    partner, belief, before = _believed(source, target, beliefs, colds)
+    core = _core(source, target, np.where(belief > SURE, partner, -1), 3)
     beliefs = sparse_rows(core[:, None], np.full((shape[0], 1), FIRST[1], np.float32), shape[1])
-    partner, belief, nats = _believed(first, second, beliefs, GROWTH)
+    partner, belief, nats = _believed(source, target, beliefs, GROWTH)
     levels = ((p, k) for level, p, k in LEVELS if nats > level and before > 0)
     least, common = next(levels, (1.0, 0))
-    partner = _core(first, second, np.where(belief > least, partner, -1), common)
-    stages.append((f"strangers, {nats:.1f} nats a pair", partner))
-    return stages, Beliefs(sparse_rows(partner[:, None], belief[:, None], shape[1]), np.empty(0))
+    return _core(source, target, np.where(belief > least, partner, -1), common), belief, nats
 
 
 def _believed(
@@ -107,9 +122,8 @@ def nats_of_pairs(source: csr_array, target: csr_array, partner: Array) -> float
     share = ((common @ common) * common).nnz / max(1, common.nnz)
     closed = (edges - forest) * share
     total = (edges - closed) * np.log(KEPT / chance) + closed * np.log(KEPT / closing)
-    return float(total + alone * np.log(1 - KEPT)) / nodes.size - np.log(
-        max(source.shape[0], target.shape[0])
-    )
+    total += alone * np.log(1 - KEPT)
+    return float(total / nodes.size - np.log(max(source.shape[0], target.shape[0])))
 
 
 def _scores(source: csr_array, target: csr_array, beliefs: csr_array) -> tuple[Array, Array]:
@@ -147,7 +161,6 @@ def _core(source: csr_array, target: csr_array, partner: Array, common: int) -> 
         kept = (source[nodes][:, nodes] * pulled(target, partner[nodes])).sum(1)
         if (kept >= common).all():
             return partner
-        partner = partner.copy()
         partner[nodes[kept < common]] = -1
 
 
