@@ -50,6 +50,7 @@ CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
 CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
 LEAST_LENGTH = 1e-9  # of an edge, as a share of the mean
+OFF_LINE = 1e-10  # the share of squared distances that rounding leaves of points on a line
 LEAST_NEIGHBORS = 5  # of a point of a cloud
 
 
@@ -81,9 +82,6 @@ def choose_num_classes(
     - the adjusted Rand index between the clusters and a linear classifier of the features *before*
       diffusion, which learns the clusters of one half of the nodes and predicts the other half.
 
-    Too few clusters join what does not belong together; too many cut through a dense region, where
-    heat crosses the cut and a node's own features do not determine its side.
-
     Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian: k
     may be their number if the eigenvalue after the k smallest ones is at least twice as large, or k
     has the highest score, and is if a valley lies around every cluster, a deeper one below a factor
@@ -97,7 +95,7 @@ def choose_num_classes(
     most weight that is cut on the way from the core outwards, over the cut of the cluster, where
     an edge weighs one over its squared length, or over that of the usual one at either end), beside
     the deepest that chance makes inside one cloud: 1.5 after a gap of five or with few points
-    between, else 6; a single column has to show valleys itself. Clusters are taken from 1/3 on.
+    between, else 6; points on a line have to show valleys there. Clusters are taken from 1/3 on.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken
     belongs to the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -105,8 +103,7 @@ def choose_num_classes(
     one that has it for a longer range of times is more *persistent*. Of numbers that differ by less
     than a quarter, the most persistent counts for all.
 
-    Look at the levels and at the curve: what is nearly as high is nearly as good. A graph of 10,000
-    nodes takes 4 seconds of one core, one of 100,000 nodes 15.
+    A graph of 10,000 nodes takes 4 seconds of one core, one of 100,000 nodes 15.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
@@ -225,9 +222,9 @@ def _depth(
 def _few_are_between(graph: TrainingGraph, labels: Tensor, seed: int, metric: str | None) -> bool:
     """Return True if a line shows a valley between each cluster [N] and the nearest other one.
 
-    The line, a direction of the points, is learned from one half of them and shows the other half.
-    A window with fewer than half as many points as those next to it lies in no direction of a ball,
-    a square, a sphere or a ring. A single column is itself the line, and any valley counts.
+    It is learned from one half of the points and shows the other. No direction of a ball, square,
+    sphere or ring has a window with fewer than half as many points as those next to it; a single
+    column is itself the line, and any valley counts.
     """
     if _metric_of(graph, metric) == "cosine":
         x = _fewer_channels(graph.x, seed)
@@ -281,6 +278,11 @@ def _weigh_by_length(graph: TrainingGraph, metric: str | None) -> TrainingGraph:
     x = unit_rows(graph.x) if _metric_of(graph, metric) == "cosine" else graph.x
     x, (source, target) = (x - x.mean(0)).double(), graph.edge_index
     square = x.square().sum(1)
+    if x.size(1) > 1 and bool(square.any()):
+        place = x @ x[square.argmax()]
+        off = square - place.square() / square.max()
+        if bool(off.sum() < OFF_LINE * square.sum()):
+            graph = replace(graph, x=place[:, None])  # other columns say nothing more
     square = square[source] + square[target] - 2 * edge_dot(x, x, source, target)
     length = square.clamp(min=0).sqrt()
     number = torch.bincount(source, minlength=len(x)).clamp(min=1)
@@ -296,7 +298,7 @@ def _score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | No
     k = int(degree[degree > 0].quantile(0.1)) if bool((degree > 0).any()) else 0
     n = len(graph.x)
     k = min(max(k, LEAST_NEIGHBORS), (n - 1) // 2)
-    if k < 1 or graph.x.numel() == 0:
+    if k < 1 or not bool(graph.x.any()):
         return 0.0
     generator = derive_generator(seed, Purpose.SKETCH)
     rows, metric = graph.x.cpu().float(), _metric_of(graph, metric)

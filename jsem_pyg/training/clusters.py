@@ -210,10 +210,6 @@ def valleys(graph: TrainingGraph, labels: Tensor) -> Tensor:
 
     Around a part of one cloud, be it a ball, a square or a ring, no valley lies, and v is near 1,
     but for the noise of few links in one column.
-
-    Args:
-        graph: both directions of every edge.
-        labels: [N] clusters, every number from 0 on.
     """
     structure, weight = graph.structure, graph.weight
     source, target = graph.edge_index

@@ -1,8 +1,7 @@
 r"""Label propagation along edges whose conductance is learned from labels that are held out.
 
-Half of the labels of each class are sources of heat. The cross-entropy of the other half trains
-time, sharpness, balance and conductances, by gradients through the diffusion; several draws of the
-half (folds) at once. In the end all labels are sources.
+Half of the labels of each class are sources of heat, in several draws (folds) at once. The
+cross-entropy of the other half trains all parameters. In the end all labels are sources.
 """
 
 import copy

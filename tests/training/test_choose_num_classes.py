@@ -100,6 +100,7 @@ def test_stability_is_that_of_the_formula(dtype):
         "skewed",
         "skewed column",
         "column of squares",
+        "column of squares, twice",
     ],
 )
 def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
@@ -111,6 +112,7 @@ def test_one_cloud_has_one_cluster_and_no_distinctness(shape):
         x = draw.standard_t(5, size=(1000, 1))
     elif "squares" in shape:
         x = np.random.default_rng([0, 7]).chisquare(3, size=(500, 1))
+        x = np.c_[x, 0 * x, 2 * x] if "twice" in shape else x
     elif "skewed" in shape:
         x = np.exp(x if "column" in shape else draw.normal(size=(300, 10)))
     elif shape == "square":
@@ -159,6 +161,7 @@ def test_lengths_weigh_alike_in_any_unit_and_place():
         (torch.ones(1, 3), [[], []], 1),
         (torch.ones(5, 3), [[0, 1], [1, 0]], 1),
         (torch.zeros(4, 2), [[0, 1, 2, 3], [1, 0, 3, 2]], 1),
+        (torch.zeros(3, 2), [[0, 1, 1, 2], [1, 0, 2, 1]], 1),
         (torch.eye(4), [[], []], 4),
         (torch.eye(3)[[0, 0, 1, 1]], [[0, 1, 2, 3], [1, 0, 3, 2]], 2),
         (torch.ones(4, 0), [[0, 1, 2, 3], [1, 0, 3, 2]], 1),
