@@ -158,6 +158,20 @@ def test_edges_of_one_type_are_compared_with_their_own():
     assert typed > 0.8 > 0.6 > plain
 
 
+@pytest.mark.parametrize("lost", [0.0, 0.05])
+def test_types_decide_between_alike_halves_and_cost_nothing_if_random(lost):
+    half, draw = random_graph(60, 6, 0), torch.Generator().manual_seed(1)
+    half = half[:, half[0] < half[1]]
+    edges, name = torch.cat([half, half + 60], 1), torch.randperm(120, generator=draw)
+    kept = torch.rand(edges.size(1), generator=draw) >= lost
+    both = [torch.cat([each, each.flip(0)], 1) for each in (edges, name[edges[:, kept]])]
+    own, noise = (edges[0] >= 60).long(), torch.randint(4, edges.shape, generator=draw)
+    for kinds, names in (((own, own), [name]), (noise, [name, name.roll(60)])):
+        types = kinds[0].repeat(2), kinds[1][kept].repeat(2)
+        partner = match_graphs(*sides(*both, 120), edge_type=types).argmax()
+        assert max((partner == each).float().mean() for each in names) > 0.95
+
+
 @pytest.mark.parametrize("size", [(1, 1), (3, 5), (5, 3)])
 def test_graphs_without_edges(size):
     empty = [Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=n) for n in size]

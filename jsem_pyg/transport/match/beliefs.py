@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, dia_array, hstack, vstack
 
 from .assignment import PARTNERS, sparse_rows
+from .confidence import pattern
 from .likelihood import FeatureLikelihood
 from .soft import Soft, shares_of
 
@@ -53,10 +54,7 @@ def make_layer(source: csr_array, target: csr_array, known: Array) -> Layer:
 
     With few of them it is near the prior: 0.7 of the edges of the graph that has fewer.
     """
-    first, second = (
-        csr_array((np.ones(each.nnz, np.float32), each.indices, each.indptr), each.shape)
-        for each in (source, target)
-    )
+    first, second = pattern(source), pattern(target)
     parts = first[known[0]][:, known[0]], second[known[1]][:, known[1]]
     both, edges = float((parts[0] * parts[1]).sum()), (second.nnz, first.nnz)
     seen = parts[1].nnz, parts[0].nnz

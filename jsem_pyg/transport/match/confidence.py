@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
-from .assignment import BLOCK
+from .assignment import BLOCK, sparse_rows
 
 Array = NDArray[Any]
 
@@ -66,11 +66,7 @@ def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Arr
 def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
     """Collect evidence for each pair: [N, 11]; arguments as above."""
     first, second = (pattern(each) for each in (source, target))
-    nodes = np.flatnonzero(partner >= 0)
-    chosen = coo_array(
-        (np.ones(len(nodes), np.float32), (nodes, partner[nodes])),
-        (first.shape[0], second.shape[0]),
-    ).tocsr()
+    chosen = sparse_rows(partner[:, None], np.ones((len(partner), 1), np.float32), target.shape[0])
     moved = (chosen @ second).tocsr() @ chosen.T
     both = (first * moved).sum(1)
     degrees = np.diff(first.indptr), chosen @ np.diff(second.indptr)

@@ -1,22 +1,24 @@
 """What people know of two graphs besides their edges: some partners, features, kinds of edges."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
+from scipy.special import rel_entr
 from torch import Tensor
 from torch_geometric.data import Data
 
 from ..._checks import check_finite, check_integers, check_signal_range
 from ..costs.adjacency import AdjacencyCost
 from ..problem.inputs import read_known_pairs
-from .assignment import sparse_rows
+from .assignment import pulled, sparse_rows
 from .beliefs import Beliefs, find_beliefs, from_scores, make_layer
 from .branches import MOST_BRANCHED, is_sparse, likely_pairs
-from .confidence import edge_confidence
+from .confidence import edge_confidence, pattern
 from .features import known_features
 from .likelihood import FeatureLikelihood
 from .pair import padded
@@ -27,6 +29,7 @@ Array = NDArray[Any]
 FEW_KNOWN = 0.03  # share of nodes below which edges alone are searched, too
 MOST_HEATED = 128  # known pairs, beyond which their heat has nothing to add
 LEAST_BITS = 0.5  # of features, beside known pairs
+GOLDEN = (5**0.5 - 1) / 2  # whose multiples, modulo one, lie apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,17 @@ class Knowledge:
     features: tuple[Any, Any] | None  # [N, d] and [K, d] float32, dense or CSR
     feature_weight: float
     kinds: list[tuple[csr_array, csr_array]] | None
+    rival: Array | None = None  # partners [N] that are found without types of edges
+
+    def typed(self, source: csr_array, target: csr_array) -> tuple[csr_array, csr_array]:
+        """Weigh edges by their types, each one differently, from one to five."""
+        if not self.kinds:
+            return source, target
+        first, second = (
+            sum((1 + 4 * (k * GOLDEN % 1)) * pattern(each) for k, each in enumerate(side))
+            for side in zip(*self.kinds, strict=True)
+        )
+        return first, second
 
 
 def read_knowledge(
@@ -74,8 +88,9 @@ def match_by_knowledge(
 
     If nodes have few neighbours, and only pairs are known, their branches are compared. Otherwise
     beliefs start from features, if there are any, or from known pairs. If these are not many, they
-    start from the heat that spreads from known nodes, or, if these are very few, from edges alone.
-    Features that turn out to say next to nothing are left out if pairs are known.
+    start from the heat that spreads from known nodes, or, if these are very few, from edges alone,
+    with a weight for each type. Features that turn out to say next to nothing are left
+    out if pairs are known.
     """
     pairs, kinds = knowledge.pairs, knowledge.kinds or [(source, target)]
     layers = [make_layer(*each, pairs) for each in kinds if all(side.nnz for side in each)]
@@ -97,7 +112,10 @@ def match_by_knowledge(
         return Beliefs(likely, edge_confidence(source, target, partner)[pairs[0]]), "branches"
     start, name = csr_array(shape, dtype=np.float32), "beliefs"
     if pairs.shape[1] < FEW_KNOWN * min(shape):
-        partner = search_assignment(source, target, max_iter, seed)[-1][1]
+        partner = search_assignment(*knowledge.typed(source, target), max_iter, seed)[-1][1]
+        if knowledge.rival is not None:
+            nats = partial(nats_of_types, source, target, knowledge.kinds)
+            partner = max(knowledge.rival, partner, key=nats)
         chance = edge_confidence(source, target, partner).astype(np.float32)
         start = sparse_rows(partner[:, None], chance[:, None], shape[1])
         name = "beliefs, from edges alone"
@@ -107,6 +125,26 @@ def match_by_knowledge(
         start = from_scores(*near, shape[1])
         name = "beliefs, from heat of known pairs"
     return find_beliefs(layers, pairs, start), name
+
+
+def nats_of_types(source: csr_array, target: csr_array, kinds: Any, partner: Array) -> float:
+    """Compute what common edges say for partners [N], -1 for none: they are rare, and types agree.
+
+    Each pair has been chosen from all nodes, which takes away the logarithm of their number.
+    """
+    nodes = np.flatnonzero(partner >= 0)
+    chosen = partner[nodes]
+    kept, *agree = (
+        (pattern(a)[nodes][:, nodes] * pulled(pattern(b), chosen)).sum() / 2
+        for a, b in [(source, target), *kinds]
+    )
+    first, second = (np.array([each.nnz for each in side]) for side in zip(*kinds, strict=True))
+    chance = first @ second / max(1, first.sum() * second.sum())
+    share = np.clip(sum(agree) / max(1, kept), chance, 1)
+    types = rel_entr(share, chance) + rel_entr(1 - share, 1 - chance)
+    size, others = len(partner), target.shape[0]
+    rarity = np.log(size * others / max(1, source.nnz, target.nnz))
+    return float(kept * (rarity + types) - len(np.unique(chosen)) * np.log(max(size, others)))
 
 
 def _read_features(features: Any, costs: tuple[AdjacencyCost, AdjacencyCost]) -> tuple[Any, Any]:

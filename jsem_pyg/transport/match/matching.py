@@ -1,5 +1,6 @@
 """Two graphs, matched by their edges and by what else is known: which nodes correspond."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..._checks import as_argument, check_nonnegative, check_nonnegative_int, check_positive_int
+from ..._checks import (
+    as_argument,
+    check_bool,
+    check_nonnegative,
+    check_nonnegative_int,
+    check_positive_int,
+)
 from ..._precision import without_autocast
 from ..costs.adjacency import AdjacencyCost
 from ..costs.cost import check_cost_range
@@ -19,7 +26,7 @@ from .assignment import matched_difference, sparse_rows
 from .beliefs import Beliefs
 from .confidence import belief_confidence, edge_confidence
 from .isomorphism import find_isomorphism
-from .knowledge import Knowledge, match_by_knowledge, read_knowledge
+from .knowledge import Knowledge, match_by_knowledge, nats_of_types, read_knowledge
 from .search import search_assignment
 from .strangers import match_with_strangers
 
@@ -82,7 +89,8 @@ def match_graphs(
         features: [N, d] and [K, d] in one space, tensors, arrays, or SciPy sparse matrices such as
             a TfidfVectorizer's. Squared distances count, by their ranks. Take logarithms of counts.
         edge_type: [E] and [E'] integers, the types of both sides' edges, which are edge_index
-            [2, E] or Data. Edges of one type are compared with edges of this type.
+            [2, E] or Data. Edges of one type are compared with edges of this type. Types that do
+            not agree more than by chance are left out.
         feature_weight: what the features' logarithmic likelihood ratio is multiplied by.
         strangers: both sides may have nodes that the other one lacks. Edges alone count there,
             without their weights, and no pair may be known.
@@ -115,6 +123,7 @@ def match_graphs(
     knowledge = read_knowledge(
         known_pairs, features, feature_weight, edge_type, (source, target), costs
     )
+    check_bool("strangers", strangers)
     if strangers and knowledge is not None:
         raise ValueError(
             "Expected 'strangers' to stand without 'known_pairs', 'features' and 'edge_type' (got "
@@ -137,14 +146,23 @@ def match_graphs(
             confidence_model=partial(_confidence, first, second, knowledge, found),
         )
 
+    # Types and features that say nothing may not lose what is found without them.
+    untyped = None
+    if knowledge is not None and knowledge.kinds:
+        untyped = match_graphs(
+            source, target, known_pairs=known_pairs, features=features,
+            feature_weight=feature_weight, max_iter=max_iter, seed=seed,
+        )  # fmt: skip
+        knowledge = replace(knowledge, rival=untyped.argmax().cpu().numpy())
     plan = solve(knowledge)
-    if features is None:
+    if features is not None and knowledge is not None:
+        is_other = knowledge.pairs.size or knowledge.kinds is not None
+        rival = solve(replace(knowledge, features=None) if is_other else None)
+        plan = plan if plan.confidence.mean() >= rival.confidence.mean() else rival
+    if untyped is None or knowledge is None:
         return plan
-    # Features that say nothing may not lose what is found without them.
-    rival = solve(
-        read_knowledge(known_pairs, None, feature_weight, edge_type, (source, target), costs)
-    )
-    return plan if plan.confidence.mean() >= rival.confidence.mean() else rival
+    nats = partial(nats_of_types, *matrices, knowledge.kinds)
+    return max(plan, untyped, key=lambda each: nats(each.argmax().cpu().numpy()))
 
 
 def _search(
@@ -157,8 +175,9 @@ def _search(
 ) -> tuple[list[tuple[str, csr_array]], Beliefs | None]:
     """Find shares [N, K] of partners, stage by stage: the last one is the result."""
     found = None
-    is_plain = knowledge is None or (knowledge.features is None and knowledge.kinds is None)
-    renamed = find_isomorphism(source, target) if is_plain else None
+    is_plain = knowledge is None or knowledge.features is None
+    sides = (source, target) if knowledge is None else knowledge.typed(source, target)
+    renamed = find_isomorphism(*sides) if is_plain else None
     if renamed is not None and (
         knowledge is None or np.array_equal(renamed[knowledge.pairs[0]], knowledge.pairs[1])
     ):

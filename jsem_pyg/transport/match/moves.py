@@ -36,6 +36,7 @@ from .assignment import (
     pulled,
     sparse_rows,
 )
+from .confidence import pattern
 from .soft import neighbor_scores, one_each
 
 Array = NDArray[Any]
@@ -158,10 +159,7 @@ def open_nodes(task: Task, partner: Array, confident: Array | None = None) -> Ar
     So are those that are not `confident` [N]. If there are none, as between graphs that differ in
     weights alone, all nodes are open.
     """
-    first, second = (
-        csr_array((np.ones(each.nnz, np.float32), each.indices, each.indptr), each.shape)
-        for each in task[:2]
-    )
+    first, second = pattern(task.source), pattern(task.target)
     kept = (first * pulled(second, partner)).sum(1)
     is_open = kept < np.minimum(np.diff(first.indptr), np.diff(second.indptr)[partner])
     is_open |= first @ is_open.astype(np.float32) > 0
