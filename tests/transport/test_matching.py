@@ -207,14 +207,13 @@ def test_large_graphs_stay_with_candidates_and_say_so(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize(("size", "density"), [(60, 0.1), (100, 0.3)])
-def test_unrelated_graphs_keep_about_as_many_edges_as_faq(size, density):
+def test_unrelated_graphs_keep_no_fewer_edges_than_faq(size, density):
     sides = [AdjacencyCost(random_graph(size, size * density, s), num_nodes=size) for s in (0, 1)]
     first, second = (each.dense().numpy() for each in sides)
     faq = quadratic_assignment(first, second, method="faq", options={"maximize": True}).fun
     plan = match_graphs(*sides)
     partner = plan.argmax().numpy()
-    # Ours keeps 96 to 102 % of its edges over seeds, and both depend on the processor.
-    assert (first * second[partner][:, partner]).sum() >= 0.94 * faq
+    assert (first * second[partner][:, partner]).sum() >= 0.98 * faq
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -12,13 +12,14 @@ from .annealing import repeat_annealing
 from .assignment import Assignment, best_assignment, kept_weight
 from .branches import MOST_BRANCHED, is_sparse, likely_pairs
 from .candidates import search_candidates
-from .moves import best_parts
-from .pair import COPY, Pair, padded
+from .moves import best_parts, swap
+from .pair import COPY, NEARLY, Pair, padded
 from .profiled import is_small, search_profiles
 
 Array = NDArray[Any]
 
 MOST_PAIRS = 1 << 30  # of nodes, beyond which the candidates are the answer
+MOST_RELAXED = 1 << 17  # pairs of nodes up to which SciPy's relaxation takes tenths of a second
 
 _log = logging.getLogger(__name__)
 
@@ -26,14 +27,8 @@ _log = logging.getLogger(__name__)
 class Way(NamedTuple):
     """A way to a better assignment."""
 
-    name: str
     applies: Callable[[Pair], bool]
     improve: Callable[[Pair, Assignment], Assignment]
-
-
-def has_branches(pair: Pair) -> bool:
-    """Return True if both graphs are sparse, and not too large for all pairs of nodes."""
-    return pair.num_pairs <= MOST_BRANCHED and is_sparse(*pair.sides)
 
 
 def search_branches(pair: Pair, best: Assignment) -> Assignment:
@@ -43,10 +38,24 @@ def search_branches(pair: Pair, best: Assignment) -> Assignment:
     return best_parts(pair.task, best, pair.improve("branches", alike))
 
 
+def search_relaxed(pair: Pair, best: Assignment) -> Assignment:
+    """Take SciPy's relaxation (FAQ) where it keeps more, as between some unrelated graphs."""
+    from scipy.optimize import quadratic_assignment  # slow to import
+
+    if not pair.misses(best, NEARLY):
+        return best
+    sides = (each.toarray().astype(float) for each in padded(*pair.sides))
+    found = quadratic_assignment(*sides, method="faq", options={"maximize": True})
+    partner = found.col_ind[: pair.sizes[0]]
+    start = Assignment(partner, kept_weight(pair.task, partner))
+    return max(best, pair.note("relaxed", swap(pair.task, start)), key=lambda each: each.kept)
+
+
 WAYS = [
-    Way("profiles", is_small, search_profiles),
-    Way("branches", has_branches, search_branches),
-    Way("annealing", lambda pair: True, repeat_annealing),
+    Way(is_small, search_profiles),
+    Way(lambda pair: pair.num_pairs <= MOST_BRANCHED and is_sparse(*pair.sides), search_branches),
+    Way(lambda pair: True, repeat_annealing),
+    Way(lambda pair: pair.num_pairs <= MOST_RELAXED, search_relaxed),
 ]
 
 
