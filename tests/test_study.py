@@ -173,9 +173,9 @@ def test_parts_of_nodes_with_features(study, tmp_path, monkeypatch):
 @pytest.mark.slow  # seconds, and each part is run and resumed above
 def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 80)
-    everything, runner, two_views = study("everything"), study("runner"), study("two_views")
-    some = [two_views.VARIANTS[-3], two_views.VARIANTS[-1]]
-    monkeypatch.setattr(two_views, "VARIANTS", some)
+    everything, runner, ablations = study("everything"), study("runner"), study("ablations")
+    some = dict(list(ablations.ABLATIONS.items())[:2])
+    monkeypatch.setattr(ablations, "ABLATIONS", some)
     monkeypatch.delitem(study("calibration").SETTINGS, "clusters")
     append, written = runner.append, []
 
@@ -186,7 +186,7 @@ def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, mon
             raise KeyboardInterrupt
 
     def command(name):
-        given = ["--quick", "--output", str(tmp_path / name), "--parts", "calibration", "two views"]
+        given = ["--quick", "--output", str(tmp_path / name), "--parts", "calibration", "ablations"]
         everything.main(given)
 
     monkeypatch.setattr(runner, "append", dies)
@@ -195,16 +195,15 @@ def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, mon
     monkeypatch.setattr(runner, "append", append)
     for name in ("killed", "whole"):
         command(name)
-    for file in ("calibration.csv", "two_views.csv"):
+    for file in ("calibration.csv", "ablations.csv"):
         killed, whole = (
             pd.read_csv(tmp_path / name / file).drop(columns="cpu_seconds")
             for name in ("killed", "whole")
         )
         pd.testing.assert_frame_equal(killed, whole)
-    for file in ("calibration.md", "two_views.md"):
+    for file in ("calibration.md", "ablations.md"):
         assert (tmp_path / "killed" / file).read_text() == (tmp_path / "whole" / file).read_text()
-    text = (tmp_path / "whole/two_views.md").read_text()
-    assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
+    assert "| isotropic heat | 0." in (tmp_path / "whole/ablations.md").read_text()
 
 
 def test_scores_are_of_the_nodes_whose_label_was_not_given(study):

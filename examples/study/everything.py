@@ -1,7 +1,7 @@
 """The whole study by one command, which goes on where it stopped.
 
     OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python examples/study/everything.py --data FOLDER
-    python examples/study/everything.py --data FOLDER --parts "few labels" "two views"
+    python examples/study/everything.py --data FOLDER --parts "few labels" calibration
     python examples/study/everything.py --quick                      # some digits
 
 Kill it whenever you like: rows that are there are not run again. Every part is a script of its own,
@@ -17,7 +17,6 @@ import few_labels
 import nodes
 import num_classes
 import run
-import two_views
 
 PARTS: dict[str, ModuleType] = {
     "study": run,
@@ -25,7 +24,6 @@ PARTS: dict[str, ModuleType] = {
     "few labels": few_labels,
     "number of clusters": num_classes,
     "calibration": calibration,
-    "two views": two_views,
     "nodes with features and edges": nodes,
 }
 

@@ -1,14 +1,12 @@
 """What is made of a few labels: functions (data, known, number of classes, seed) -> classes [N].
 
-`known` [N] is -1 where no label is given. `few_labels.py` says where settings come from, and
-`by_labels.py` has the conductances that labels teach.
+`known` [N] is -1 where no label is given. `few_labels.py` says where settings come from.
 """
 
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from by_labels import EDGES, END_TO_END, ENDS, HELD_OUT, OPEN, THEN_SELF_TRAINING
 from edge_geometry import with_geometry
 from filters import adjacency
 from learned import SKETCH, isotropic_self_training, self_training
@@ -25,14 +23,6 @@ from jsem_pyg.transforms import FormanCurvature
 REFERENCE = "heat + logistic regression"
 TRIPLETS = "triplets + logistic regression"
 OURS, ABLATION = "self-training, anisotropic", "self-training, isotropic"
-NEED_TWO = [TRIPLETS, *HELD_OUT]  # labels of a class
-# Forms whose conductance labels teach, and the same with every edge open.
-TAUGHT = {
-    f"held-out labels, {ENDS}": f"held-out labels, {OPEN}",
-    f"held-out labels, {EDGES}": f"held-out labels, {OPEN}",
-    THEN_SELF_TRAINING: ABLATION,
-    f"end to end, {ENDS}": f"end to end, {OPEN}",
-}
 
 Predict = Callable[[Data, Tensor, int, int], Tensor]
 
@@ -120,5 +110,3 @@ METHODS: dict[str, Predict] = {
     ABLATION: isotropic,
     OURS: anisotropic,
 }
-PLAIN = list(METHODS)
-METHODS |= HELD_OUT | END_TO_END
