@@ -9,11 +9,9 @@ picture looks alike (`patch_graph.py`); `self_denoiser.py` says how to learn wit
 
 Beside it stand isotropic heat on the same graph, for the time that is best by the clean picture,
 and total variation, non-local means and, where it is installed, BM3D, the first two with parameters
-that are best by the clean picture. Of the learned ones, `open` closes no edge, `grid` joins no
-similar patches, `estimated` is not told the noise, `pair` learns from two exposures ("Noise2Noise",
-Lehtinen et al., ICML 2018), and `other` from two of another picture. Writes a row a run to
-denoising.csv in --output; what it has already is not run again. What came out is in
-`examples/results/denoising.md`.
+that are best by the clean picture. Of the learned ones, `open` closes no edge. Writes a row a run
+to denoising.csv in --output; what it has already is not run again. What came out, also of other
+ways to learn, is in `examples/results/denoising.md`.
 """
 
 import argparse
@@ -34,8 +32,6 @@ from helpers.self_denoiser import (
     learn_picture,
     picture_graph,
     pixels,
-    square,
-    train_on_pictures,
 )
 from reporting import Rows, markdown, parser_of, timed
 from skimage import io, restoration, transform
@@ -49,7 +45,6 @@ from jsem_pyg.diffusion import heat_diffusion
 HEAT_TIMES = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 8.0]
 # Sizes of patches, how far they may be apart, widths as shares of the noise.
 NLM_SETTINGS = list(itertools.product((3, 5, 7), (6, 10), (0.6, 0.8, 1.0)))
-GRID_ONLY = {"k": 1, "window": 1}
 PICTURES = ["china", "flower"]
 DRAWN = ["disc", "large disc"]
 RUN = ["picture", "kind", "noise", "seed", "method"]  # what a row is of
@@ -60,13 +55,9 @@ class Task:
 
     def __init__(self, picture: str, kind: str, noise: float, seed: int) -> None:
         self.clean = load(picture, kind)
-        self.other = load(dict([PICTURES, PICTURES[::-1]])[picture], kind)
         self.noise, self.seed = noise, seed
         seed_everything(seed)
-        self.noisy, self.again = self.exposure(self.clean), self.exposure(self.clean)
-
-    def exposure(self, clean: Tensor) -> Tensor:
-        return clean + self.noise * torch.randn_like(clean)
+        self.noisy = self.clean + noise * torch.randn_like(self.clean)
 
     def psnr(self, picture: Tensor) -> float:
         shown = picture.clamp(0, 1).numpy()
@@ -123,32 +114,12 @@ class Task:
         out = bm3d.bm3d(image[..., 0], self.noise) if is_grey else bm3d.bm3d_rgb(image, self.noise)
         return torch.from_numpy(out).float().reshape(image.shape).permute(2, 0, 1), ""
 
-    def run_learned(self, **options: int) -> tuple[Tensor, str]:
-        model = learn_picture(self.noisy, self.noise, **options)
-        options.pop("is_open", None)
-        return denoise_picture(model, self.noisy, self.noise, **options), ""
+    def run_learned(self, is_open: bool = False) -> tuple[Tensor, str]:
+        model = learn_picture(self.noisy, self.noise, is_open)
+        return denoise_picture(model, self.noisy, self.noise), ""
 
     def run_open(self) -> tuple[Tensor, str]:
         return self.run_learned(is_open=True)
-
-    def run_grid(self) -> tuple[Tensor, str]:
-        return self.run_learned(**GRID_ONLY)
-
-    def run_estimated(self) -> tuple[Tensor, str]:
-        noise = estimate_noise(self.noisy)
-        return denoise_picture(learn_picture(self.noisy, noise), self.noisy, noise), ""
-
-    def run_pair(self) -> tuple[Tensor, str]:
-        return self.taught_by(self.noisy, self.again)
-
-    def run_other(self) -> tuple[Tensor, str]:
-        return self.taught_by(self.exposure(self.other), self.exposure(self.other))
-
-    def taught_by(self, first: Tensor, second: Tensor) -> tuple[Tensor, str]:
-        """Learn from two exposures."""
-        pairs = [square(first, second) for _ in range(self_denoiser.TILES)]
-        model = train_on_pictures(pairs, self.noise)
-        return denoise_picture(model, self.noisy, self.noise), ""
 
     def run(self, method: str) -> dict[str, float | str]:
         """A row of the table."""
@@ -190,7 +161,8 @@ def as_markdown(runs: pd.DataFrame) -> str:
     )
     table = cells.unstack(RUN[:3]).fillna("")
     table.columns = [" ".join(map(str, each)) for each in table.columns]
-    table = table.reindex([method for method in METHODS if method in table.index])
+    order = dict.fromkeys([*METHODS, *table.index])  # rows of methods that went come last
+    table = table.reindex([method for method in order if method in table.index])
     return markdown(table.rename_axis("dB / SSIM (seeds)").reset_index())
 
 

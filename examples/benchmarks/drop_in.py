@@ -37,11 +37,10 @@ from torch_geometric.transforms import NormalizeFeatures, RandomLinkSplit, Rando
 from torch_geometric.utils import negative_sampling
 
 from jsem_pyg.diffusion.filters import Heat, Learned
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv
 from jsem_pyg.transforms import FormanCurvature
 
-CONVS = ("gcn", "cheb", "appnp", "ours", "ours_curvature", "learned", "times", "gated")
-TIMES = [0.5, 1.0, 2.0, 4.0]
+CONVS = ("gcn", "cheb", "appnp", "ours", "ours_curvature", "learned")
 LINKS = {"link_pred": (128, 64, 100), "autoencoder": (32, 16, 400)}  # channels, epochs
 COLUMNS = ["validation", "test", "seconds an epoch"]
 
@@ -58,24 +57,6 @@ class PageRankConv(torch.nn.Module):
         return self.spread(self.lin(x), edge_index)
 
 
-class GatedConv(torch.nn.Module):
-    """A linear map, then several times of heat, of which each node takes shares by a gate.
-
-    The gate is that of DAGNN (Liu, Gao and Ji, "Towards deeper graph neural networks", KDD 2020).
-    """
-
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.lin = Linear(in_channels, out_channels, weight_initializer="glorot")
-        self.heat = AnisotropicDiffusion(edge_dim=0, t=TIMES)
-        self.score = Linear(out_channels, 1)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        h = self.lin(x)
-        scales = torch.cat([h, self.heat(h, edge_index)], dim=-1).unflatten(-1, (-1, h.size(1)))
-        return (self.score(scales).sigmoid() * scales).sum(-2)
-
-
 def make_conv(name: str, in_channels: int, out_channels: int) -> torch.nn.Module:
     if name == "gcn":
         return GCNConv(in_channels, out_channels)
@@ -83,12 +64,9 @@ def make_conv(name: str, in_channels: int, out_channels: int) -> torch.nn.Module
         return ChebConv(in_channels, out_channels, K=2)
     if name == "appnp":
         return PageRankConv(in_channels, out_channels)
-    if name == "gated":
-        return GatedConv(in_channels, out_channels)
     options = {
         "ours_curvature": {"edge_dim": 1},
         "learned": {"filter": Learned(10, start=Heat(2.0))},
-        "times": {"t": TIMES},
     }
     return AnisotropicChebConv(in_channels, out_channels, **{"edge_dim": 0} | options.get(name, {}))
 

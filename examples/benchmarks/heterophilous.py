@@ -11,15 +11,12 @@ residual network, in which only what the edges carry differs:
     ends       the same with an `EndpointConductance`, which closes edges
     open_heads four `AnisotropicDiffusion` side by side, each of a quarter of the channels
     ends_heads the same with an `EndpointConductance` for each of them
-    open_maps  `AnisotropicChebConv` in place of the bands
-    ends_maps  the same with an `EndpointConductance`
     learned    bands that are learned polynomials of the Laplacian, in place of heat
-    times      five times of heat side by side
-    gated      the same, of which each node takes shares by a gate of its own, as in DAGNN
+    learned_ends  the same along edges that an `EndpointConductance` closes
+    learned_maps  five of them in `AnisotropicChebConv`
+    cheb       PyG's `ChebConv` of the same degree
 
 `minesweeper_deep` is Minesweeper with twelve blocks, as deep as the best published networks.
-`chameleon_filtered_deep` and `squirrel_filtered_deep` have the networks of the tuned GCNs of Luo et
-al. (`heterophilous_layers.py`), with none, gcn, open, ends, learned and learned_ends.
 
     python examples/benchmarks/heterophilous.py --data FOLDER  # FOLDER/{minesweeper,...}.npz
     python examples/benchmarks/heterophilous.py --data FOLDER --sets actor --variants open ends
@@ -27,7 +24,7 @@ al. (`heterophilous_layers.py`), with none, gcn, open, ends, learned and learned
 
 Writes a row a run to heterophilous.csv and the tables to heterophilous_tables.md in --output;
 what the CSV has already is not run again. What came out, and what was chosen on which nodes, is in
-`examples/results/heterophilous.md`.
+`examples/results/heterophilous.md`, also of variants and networks that went.
 """
 
 import argparse
@@ -44,13 +41,10 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from helpers.heterophilous_graphs import PARTS, load, score, small_grid
-from helpers.heterophilous_layers import LAYER_VARIANTS, Layers
 from helpers.heterophilous_network import VARIANTS, Settings, make_net
 from reporting import Rows, markdown, parser_of
 from study.comparison import paired_comparisons
 from torch.nn import Module
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
@@ -64,21 +58,11 @@ SETTINGS = {
     "minesweeper": Settings(blocks=5, dropout=0.2, epochs=150),
     "minesweeper_deep": Settings(blocks=12, dropout=0.2, epochs=300),
     "tolokers": Settings(epochs=200),
-    # Of Luo et al.
-    "chameleon_filtered_deep": Settings(
-        blocks=5, hidden=512, dropout=0.2, lr=0.005, epochs=200, weight_decay=1e-3, form="layers"
-    ),
-    "squirrel_filtered_deep": Settings(
-        blocks=4, hidden=256, dropout=0.7, epochs=500, weight_decay=5e-4, form="residual_layers"
-    ),
     "actor": Settings(blocks=2, input_dropout=0.5, dropout=0.5, lr=0.003, epochs=30),
     "chameleon_filtered": _WIKIPEDIA,
     "squirrel_filtered": _WIKIPEDIA,
 }
-QUICK = {
-    "grid": Settings(blocks=2, hidden=8, epochs=6, geometry=True),
-    "grid_layers": Settings(blocks=2, hidden=8, epochs=6, form="residual_layers"),
-}
+QUICK = {"grid": Settings(blocks=2, hidden=8, epochs=6, geometry=True)}
 
 # The best figures of Platonov et al.'s tables; of the tuned GCN of Luo et al. ("Classic GNNs are
 # strong baselines", NeurIPS 2024), twelve layers and 2,000 epochs on Minesweeper; and
@@ -117,11 +101,12 @@ RUN = ["seed", "dataset", "method"]  # what a row is of; the seed is the split
 def run(make: Callable[[], Module], data: Data, split: int, how: Settings) -> dict:
     """Train on one split; the test score is that of the best epoch on the validation nodes."""
     seed_everything(split)
-    has_blocks = how.form == "blocks"
     model = make()
     train, val, test = (data[f"{part}_mask"][:, split] for part in PARTS)
-    optimizer, schedule = training(model, how)
-    stride = max(how.epochs // NUM_LOOKS, 1) if has_blocks else 1
+    optimizer = torch.optim.AdamW(model.parameters(), lr=how.lr, weight_decay=how.weight_decay)
+    cycle = torch.optim.lr_scheduler.OneCycleLR
+    schedule = cycle(optimizer, how.lr, total_steps=how.epochs, pct_start=0.15)
+    stride = max(how.epochs // NUM_LOOKS, 1)
     best: dict[str, float] = {"val": -1.0}
     start = time.process_time()
     for epoch in range(1, how.epochs + 1):
@@ -141,42 +126,23 @@ def run(make: Callable[[], Module], data: Data, split: int, how: Settings) -> di
     return best | {"seconds": time.process_time() - start}
 
 
-def training(model: Module, how: Settings) -> tuple[Optimizer, LRScheduler]:
-    """One cycle of AdamW for blocks; Adam at a constant rate for layers, as Luo et al. have it."""
-    given = {"lr": how.lr, "weight_decay": how.weight_decay}
-    if how.form != "blocks":
-        adam = torch.optim.Adam(model.parameters(), fused=True, **given)
-        return adam, torch.optim.lr_scheduler.ConstantLR(adam, factor=1)
-    adamw = torch.optim.AdamW(model.parameters(), **given)
-    cycle = torch.optim.lr_scheduler.OneCycleLR
-    return adamw, cycle(adamw, how.lr, total_steps=how.epochs, pct_start=0.15)
-
-
 def run_missing(path: Path, sets: dict[str, Data], variants: list[str], splits: list[int]) -> None:
     """Run what the file lacks, split by split, so that variants can be paired at any time."""
     graphs = {name: GraphStructure(data.edge_index, data.num_nodes) for name, data in sets.items()}
     rows = Rows(path, *RUN)
     done = set(current(rows.table())[RUN].itertuples(index=False, name=None))
-    for split, name in itertools.product(splits, sets):
-        for variant in variants_of(SETTINGS[name]):
-            if variant in variants and (split, name, variant) not in done:
-                how = SETTINGS[name]
-                form = make_net if how.form == "blocks" else Layers
-                make = partial(form, variant, sets[name], graphs[name], how)
-                found = run(make, sets[name], split, how)
-                key = dict(zip(RUN, (split, name, variant), strict=True))
-                rows.add(key | asdict(how) | found)
-
-
-def variants_of(how: Settings) -> tuple[str, ...]:
-    """What there is of a network of this form."""
-    return VARIANTS if how.form == "blocks" else LAYER_VARIANTS
+    for key in itertools.product(splits, sets, variants):
+        if key not in done:
+            split, name, variant = key
+            make = partial(make_net, variant, sets[name], graphs[name], SETTINGS[name])
+            found = run(make, sets[name], split, SETTINGS[name])
+            rows.add(dict(zip(RUN, key, strict=True)) | asdict(SETTINGS[name]) | found)
 
 
 def current(runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of today's settings."""
+    """The rows of today's settings, and of sets that are not run any more."""
     is_current = [
-        row["dataset"] in SETTINGS and asdict(SETTINGS[row["dataset"]]).items() <= row.items()
+        row["dataset"] not in SETTINGS or asdict(SETTINGS[row["dataset"]]).items() <= row.items()
         for row in runs.to_dict("records")
     ]
     return runs[pd.Series(is_current, index=runs.index, dtype=bool)]

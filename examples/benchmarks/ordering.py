@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 import torch
 from numba import njit
-from reporting import machine, write_table
-from sklearn.neighbors import kneighbors_graph
+from reporting import machine, parser_of, write_table
+from scaling import random_edges
 from torch import Tensor
 from training_epoch import load_points
 
@@ -48,7 +48,7 @@ ROW_BYTES, LINES, WAYS = 128, (1 << 19) // 128, 16
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--num-nodes", type=int, nargs="+", default=[200_000])
     parser.add_argument(
         "--embeddings", type=Path, help=".npz file of points, in place of random ones"
@@ -58,22 +58,12 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--degree", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="names of orders, all of them by default")
-    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
 
 def document_graph(args: argparse.Namespace) -> GraphStructure:
     points = load_points(args)
     return GraphStructure(knn_graph(points, args.neighbours)[0], len(points))
-
-
-def neighbour_graph(num_nodes: int, neighbours: int) -> GraphStructure:
-    """The structure of `scaling.random_edges`."""
-    points = np.random.default_rng(0).normal(size=(num_nodes, 4))
-    directed = kneighbors_graph(points, min(neighbours, num_nodes - 1), n_jobs=-1)
-    edges = directed.maximum(directed.T).tocoo()
-    edge_index = torch.from_numpy(np.stack([edges.row, edges.col])).long()
-    return GraphStructure(edge_index, num_nodes)
 
 
 def orders(structure: GraphStructure) -> dict[str, Callable[[], Tensor]]:
@@ -209,7 +199,8 @@ def measure(structure: GraphStructure, args: argparse.Namespace) -> list[dict]:
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    graphs = (neighbour_graph(size, args.neighbours) for size in args.num_nodes)
+    sizes = args.num_nodes
+    graphs = (GraphStructure(random_edges(size, args.neighbours), size) for size in sizes)
     if args.embeddings is not None:
         graphs = (document_graph(args) for _ in range(1))
     table = pd.DataFrame([row for graph in graphs for row in measure(graph, args)])

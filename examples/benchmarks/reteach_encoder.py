@@ -14,9 +14,8 @@ titles.csv has a column of documents (`--text`, "text" by default). A round is
 
 The encoder of `--output`/round_1, round_2 ... is a sentence-transformers model, for
 `jsem-pyg map --model` or `EmbeddingDataset(model=...)`. Rounds that are there are not run again.
-`--labels COLUMN` prints scores; nothing else looks at them. Ablations: `--kmeans` (clusters of the
-vectors in place of the diffusion), `--no-balance`, `--contrast 0`, `--words 0`, `--rounds 1`. What
-came out is in `examples/results/reteach_encoder.md`.
+`--labels COLUMN` prints scores; nothing else looks at them. What came out, also without a part of
+this, is in `examples/results/reteach_encoder.md`.
 """
 
 import argparse
@@ -30,7 +29,6 @@ import torch
 import torch.nn.functional as F
 from reporting import parser_of
 from safetensors.torch import load_file, save_file
-from sklearn.cluster import KMeans
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
@@ -43,17 +41,15 @@ from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph
 
 TEMPERATURE, HEAD_TEMPERATURE = 0.05, 0.1  # of the contrastive loss, and of the classes
-SHARPNESS, SINKHORN_STEPS = 1.0, 50
+SINKHORN_STEPS = 50
+NEIGHBOURS, WEIGHT_OF_WORDS = 15, 0.5
+SHARE = 0.6  # of each class, which teaches
 
 
 def find_classes(x: Tensor, texts: list[str], args: argparse.Namespace) -> tuple[Tensor, Tensor]:
     """Probabilities [N, C] by the graph, and the class [N] of the classifier that sees no edge."""
-    z = WordFeatures(args.words).fit(texts).beside(x, texts)
-    if args.kmeans:
-        model = KMeans(args.classes, n_init=3, random_state=args.seed).fit(z.numpy())
-        p = torch.from_numpy(-10 * model.transform(z.numpy()) ** 2).softmax(-1)
-        return p.float(), p.argmax(-1)
-    data = FaissKNNGraph(k=args.neighbors)(Data(x=z))
+    z = WordFeatures(WEIGHT_OF_WORDS).fit(texts).beside(x, texts)
+    data = FaissKNNGraph(k=NEIGHBOURS)(Data(x=z))
     model = DiffusionClassifier(z.size(1), args.classes)
     fit(model, data, seed=args.seed)
     with torch.no_grad():
@@ -66,22 +62,21 @@ def balance(p: Tensor) -> Tensor:
 
     Its cost is the surprise -log p; Sinkhorn iterations (Cuturi 2013) at regularisation one.
     """
-    log_p = SHARPNESS * p.double().clamp(min=1e-12).log()
+    log_p = p.double().clamp(min=1e-12).log()
     for _ in range(SINKHORN_STEPS):
         log_p = log_p.log_softmax(0)  # each class has the same mass
         log_p = log_p.log_softmax(1)
     return log_p.exp().float()
 
 
-def confident(p: Tensor, guess: Tensor, args: argparse.Namespace) -> tuple[Tensor, Tensor]:
+def confident(p: Tensor, guess: Tensor) -> tuple[Tensor, Tensor]:
     """Which documents teach [N], and their class [N]."""
-    plan = p if args.no_balance else balance(p)
-    sureness, target = plan.max(-1)
+    sureness, target = balance(p).max(-1)
     agree = target == guess
     teaches = torch.zeros_like(agree)
     for label in range(p.size(1)):
         members = (agree & (target == label)).nonzero().flatten()
-        count = int(args.share * len(members) + 0.5)
+        count = int(SHARE * len(members) + 0.5)
         teaches[members[sureness[members].argsort(descending=True)[:count]]] = True
     return teaches, target
 
@@ -99,12 +94,12 @@ class Training:
         groups = [{"params": rest, "lr": args.lr}, {"params": [self.head], "lr": 100 * args.lr}]
         self.optimizer = torch.optim.AdamW(groups)
 
-    def loss(self, texts: list[str], target: Tensor, contrast: float) -> Tensor:
+    def loss(self, texts: list[str], target: Tensor) -> Tensor:
         """Target [B] is -1 where a document does not teach."""
         inputs = self.encoder.preprocess(texts + texts)  # one pass, two draws of dropout
         z = F.normalize(self.encoder(inputs)["sentence_embedding"])
         one, other = z.chunk(2)
-        loss = contrast * F.cross_entropy(one @ other.T / TEMPERATURE, torch.arange(len(texts)))
+        loss = F.cross_entropy(one @ other.T / TEMPERATURE, torch.arange(len(texts)))
         if bool((target >= 0).any()):
             logits = z @ F.normalize(self.head).T / HEAD_TEMPERATURE
             loss = loss + F.cross_entropy(logits, target.repeat(2), ignore_index=-1)
@@ -135,7 +130,7 @@ def train(
         for group, lr in zip(training.optimizer.param_groups, (1, 100), strict=True):
             group["lr"] = args.lr * lr * rate
         training.optimizer.zero_grad()
-        loss = training.loss([texts[row] for row in rows], target[rows], args.contrast)
+        loss = training.loss([texts[row] for row in rows], target[rows])
         loss.backward()
         training.optimizer.step()
         if step % 10 == 0:
@@ -172,7 +167,7 @@ def run(texts: list[str], y: Tensor | None, args: argparse.Namespace) -> pd.Data
                 train(base, texts, target, x, folder, args)
             x = vectors(str(folder), texts, number, args)
         p, guess = find_classes(x, texts, args)
-        teaches, found = confident(p, guess, args)
+        teaches, found = confident(p, guess)
         target = torch.where(teaches, found, -1)
         row = {"round": number, **scores(p, y), "teach": int(teaches.sum())}
         if y is not None:
@@ -193,12 +188,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=float, default=1.0)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=2e-5)
-    parser.add_argument("--words", type=float, default=0.5)
-    parser.add_argument("--neighbors", type=int, default=15)
-    parser.add_argument("--share", type=float, default=0.6, help="of each class, which teaches")
-    parser.add_argument("--contrast", type=float, default=1.0)
-    parser.add_argument("--kmeans", action="store_true")
-    parser.add_argument("--no-balance", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(argv)
 

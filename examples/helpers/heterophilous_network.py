@@ -24,18 +24,13 @@ VARIANTS = (
     "ends",
     "open_heads",
     "ends_heads",
-    "open_maps",
-    "ends_maps",
     "learned",
     "learned_ends",
     "learned_maps",
     "cheb",
-    "times",
-    "gated",
 )
 TIMES = [0.5, 2.0]
 DEGREE = 4  # of polynomials that are learned, and of ChebConv's
-MANY_TIMES = [0.25, 0.5, 1.0, 2.0, 4.0]
 HEADS = 4
 MANY_FEATURES = 100  # of which a node has a few
 
@@ -52,7 +47,6 @@ class Settings:
     epochs: int = 100
     weight_decay: float = 0.0
     geometry: bool = False  # whether a node knows how it lies in the graph
-    form: str = "blocks"  # those of this file, or `layers`, or `residual_layers`
 
 
 class Bands(Module):
@@ -108,26 +102,6 @@ class LearnedBands(Module):
         return torch.cat([x, self.diffusion(x, graph)], dim=-1)
 
 
-class ManyTimes(Module):
-    """A node's own features and five times of heat; gated, each node weighs them by itself.
-
-    The gate is that of DAGNN (Liu, Gao and Ji, "Towards deeper graph neural networks", KDD 2020).
-    """
-
-    def __init__(self, variant: str, channels: int) -> None:
-        super().__init__()
-        self.diffusion = AnisotropicDiffusion(edge_dim=0, t=MANY_TIMES, tol=1e-3)
-        self.score = Linear(channels, 1) if variant == "gated" else None
-        self.width = (len(MANY_TIMES) + 1) * channels
-
-    def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
-        scales = torch.cat([x, self.diffusion(x, graph)], dim=-1)
-        if self.score is None:
-            return scales
-        scales = scales.unflatten(-1, (-1, x.size(1)))
-        return (self.score(scales).sigmoid() * scales).flatten(-2)
-
-
 class Beside(Module):
     """A node's own features, and those that a convolution makes of the nodes around it."""
 
@@ -140,15 +114,9 @@ class Beside(Module):
         if variant == "cheb":
             self.conv = ChebConv(channels, channels, DEGREE + 1)
             return
-        if variant == "learned_maps":  # as many filters as ChebConv has polynomials
-            bank = FilterBank(*(Learned(DEGREE, start=Heat(2.0**k)) for k in range(-2, 3)))
-            self.conv = AnisotropicChebConv(channels, channels, edge_dim=0, filter=bank)
-            return
-        is_open = variant == "open_maps"
-        conductance = "sigmoid" if is_open else EndpointConductance(channels, 8, rate=3.0)
-        self.conv = AnisotropicChebConv(
-            channels, channels, edge_dim=0, t=TIMES, conductance=conductance, tol=1e-3
-        )
+        # As many filters as ChebConv has polynomials.
+        bank = FilterBank(*(Learned(DEGREE, start=Heat(2.0**k)) for k in range(-2, 3)))
+        self.conv = AnisotropicChebConv(channels, channels, edge_dim=0, filter=bank)
 
     def forward(self, x: Tensor, graph: Tensor | GraphStructure) -> Tensor:
         return torch.cat([x, self.conv(x, graph)], dim=-1)
@@ -158,14 +126,10 @@ _FORMS = {
     "open_heads": Heads,
     "ends_heads": Heads,
     "gcn": Beside,
-    "open_maps": Beside,
-    "ends_maps": Beside,
     "cheb": Beside,
     "learned_maps": Beside,
     "learned": LearnedBands,
     "learned_ends": LearnedBands,
-    "times": ManyTimes,
-    "gated": ManyTimes,
 }
 
 

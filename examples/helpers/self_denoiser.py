@@ -87,9 +87,9 @@ def recorrupt(noisy: Tensor, noise: float) -> tuple[Tensor, Tensor, float]:
     return noisy + STRENGTH * more, noisy - more / STRENGTH, noise * math.hypot(1, STRENGTH)
 
 
-def picture_graph(picture: Tensor, noise: float, **options: int) -> Graph:
+def picture_graph(picture: Tensor, noise: float) -> Graph:
     """The graph of similar patches of a picture [C, H, W]."""
-    edge_index, attr = patch_graph(picture, noise, **options)
+    edge_index, attr = patch_graph(picture, noise)
     return Graph(GraphStructure(edge_index, picture[0].numel()), attr)
 
 
@@ -110,19 +110,12 @@ def as_picture(x: Tensor, like: Tensor) -> Tensor:
     return x.t().reshape(like.shape)
 
 
-def train_on_pictures(
-    pairs: list[tuple[Tensor, Tensor]], noise: float, is_open: bool = False, **options: int
-) -> Denoiser:
-    """Learn from pairs of pictures, the first of which have so much noise."""
-    examples = [(pixels(a), pixels(b), picture_graph(a, noise, **options)) for a, b in pairs]
-    return train(examples, len(pairs[0][0]), is_open)
-
-
-def learn_picture(noisy: Tensor, noise: float, is_open: bool = False, **options: int) -> Denoiser:
+def learn_picture(noisy: Tensor, noise: float, is_open: bool = False) -> Denoiser:
     """Learn from one noisy picture alone."""
     twins = [recorrupt(noisy, noise) for _ in range(TILES)]
     pairs = [square(first, second) for first, second, _ in twins]
-    return train_on_pictures(pairs, twins[0][2], is_open, **options)
+    examples = [(pixels(a), pixels(b), picture_graph(a, twins[0][2])) for a, b in pairs]
+    return train(examples, len(noisy), is_open)
 
 
 def square(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,13 +126,13 @@ def square(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def denoise_picture(model: Denoiser, noisy: Tensor, noise: float, **options: int) -> Tensor:
+def denoise_picture(model: Denoiser, noisy: Tensor, noise: float) -> Tensor:
     """Piece by piece, so that memory does not grow with the picture [C, H, W]."""
     out = torch.empty_like(noisy)
     for inside in itertools.product(*map(pieces, noisy.shape[1:])):
         around = [slice(max(each.start - MARGIN, 0), each.stop + MARGIN) for each in inside]
         part = noisy[:, *around]
-        x = model(pixels(part), picture_graph(part, noise, **options))
+        x = model(pixels(part), picture_graph(part, noise))
         kept = [
             slice(at.start - by.start, at.stop - by.start)
             for at, by in zip(inside, around, strict=True)

@@ -1,4 +1,4 @@
-"""Nodes with features and edges: what each part adds to self-training, beside published figures.
+"""Nodes with features and edges: self-training beside published figures.
 
     python examples/study/nodes.py --data FOLDER           # Cora and Photo: what is reported
     python examples/study/nodes.py --data FOLDER --sets citeseer
@@ -14,15 +14,9 @@ table lacks, is the development set: its labels may be looked at, the others' ar
 | --- | --- |
 | counts | the words as they are given |
 | words | their TF-IDF on 300 axes |
-| words and times | and the words after heat for 1, 3 and 9 |
-| words and edges | and random signals after heat for 5: their cosines are the heat kernel's rows' |
-| words and warm start | and the columns of an encoder, trained to give two damaged copies of the \
-graph the same uncorrelated columns (CCA-SSG, Zhang et al., NeurIPS 2021; here with heat) |
-| warm start alone | these columns, without the words |
-| words, graph of both | the words; edges to the 15 nearest in words beside those given |
-| k-means of warm start | no classifier |
 
-Self-training diffuses along the given edges, but for the graph of both views.
+Self-training diffuses along the given edges. Other parts that nodes.csv has rows of did not pay;
+commit 5c3383a9 is the last that has their code.
 """
 
 import argparse
@@ -40,30 +34,18 @@ from learned import self_training
 from report import as_markdown
 from runner import SECONDS, Key, Row, Table
 from scipy.sparse import csr_matrix
-from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
 from torch import Tensor
-from torch_geometric import seed_everything
 from torch_geometric.data import Data
-from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
+from torch_geometric.utils import remove_self_loops, to_undirected
 
-from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import partition_scores
-from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv
-from jsem_pyg.transforms import FaissKNNGraph
 
 FILE = "nodes.csv"
 SEEDS = [42 * run for run in range(5)]
 AXES = 300
-TIMES, EDGE_TIME = [1.0, 3.0, 9.0], 5.0
-WIDTH, EPOCHS, RATE, DECORRELATION = 256, 50, 1e-3, 1e-3
-DROP_COLUMNS, DROP_EDGES = 0.1, 0.4
-COUNTS, WORDS, TIMED, EDGES = "counts", "words", "words and times", "words and edges"
-WARM, ALONE, JOINT = "words and warm start", "warm start alone", "words, graph of both"
-K_MEANS = "k-means of warm start"
-PARTS = [COUNTS, WORDS, TIMED, EDGES, WARM, ALONE, JOINT, K_MEANS]
+COUNTS, WORDS = "counts", "words"
 PAGE = """# Nodes with features and edges
 
 `examples/study/nodes.py` says what the parts are. All nodes, the true number of classes, mean and
@@ -115,75 +97,10 @@ def load(name: str, folder: Path | None, quick: bool = False) -> StudySet:
     return given
 
 
-def columns(data: Data, part: str, seed: int) -> Tensor:
-    """What the classifier reads: blocks of columns, whose rows have length one."""
-    graph = GraphStructure(data.edge_index, data.num_nodes)
-
-    def heat(x: Tensor, times: list[float]) -> list[Tensor]:
-        z = heat_diffusion(x, graph, data.edge_weight, torch.tensor(times, dtype=torch.float64))
-        return [F.normalize(each) for each in z]
-
-    if part == COUNTS:
-        return data.counts
-    blocks = [] if part == ALONE else [data.x]
-    if part == TIMED:
-        blocks += heat(data.x, TIMES)
-    if part == EDGES:
-        noise = torch.randn(data.num_nodes, AXES, generator=torch.Generator().manual_seed(seed))
-        blocks += heat(noise, [EDGE_TIME])
-    if part in (WARM, ALONE):
-        blocks += [warm_start(data, seed)]
-    return torch.cat(blocks, dim=1)
-
-
-def with_neighbours(data: Data) -> Data:
-    """The given edges, and those of the nearest in words, of the same mean weight."""
-    near = FaissKNNGraph(data_sets.NEIGHBOURS)(Data(x=data.x))
-    edges = torch.cat([data.edge_index, near.edge_index], dim=1)
-    weights = torch.cat([data.edge_weight, near.edge_weight / near.edge_weight.mean()])
-    edges, weights = coalesce(edges, weights, data.num_nodes)
-    return Data(x=data.x, edge_index=edges, edge_weight=weights)
-
-
-def warm_start(data: Data, seed: int) -> Tensor:
-    """Columns [N, WIDTH] that two damaged copies of a graph have in common, rows of length one."""
-    x, graph = data.x, GraphStructure(data.edge_index, data.num_nodes)
-    seed_everything(seed)
-    first = AnisotropicChebConv(x.size(1), WIDTH, edge_dim=0, t=1.0, tol=1e-3)
-    last = AnisotropicChebConv(WIDTH, WIDTH, edge_dim=0, t=1.0, tol=1e-3)
-    parameters = [*first.parameters(), *last.parameters()]
-    optimizer = torch.optim.Adam(parameters, RATE)
-    source, target = data.edge_index
-    once = source < target
-
-    def view() -> Tensor:
-        kept = torch.rand(len(source)) > DROP_EDGES
-        weight = graph.to_edges(graph.symmetric(graph.to_slots((kept & once).float()))) * 2
-        damaged = x * (torch.rand(x.size(1)) > DROP_COLUMNS)
-        z = last(first(damaged, graph, weight).relu(), graph, weight)
-        return (z - z.mean(0)) / z.std(0)
-
-    for _ in range(EPOCHS):
-        optimizer.zero_grad()
-        one, other = view(), view()
-        eye = torch.eye(WIDTH)
-        loss = -(one * other).sum() / len(x)
-        for z in (one, other):
-            loss = loss + DECORRELATION * (z.T @ z / len(x) - eye).square().sum()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        z = last(first(x, graph).relu(), graph)
-        return F.normalize((z - z.mean(0)) / z.std(0))
-
-
 def find(data: Data, num_classes: int, part: str, seed: int) -> Tensor:
-    if part == K_MEANS:
-        z = warm_start(data, seed)
-        return torch.from_numpy(KMeans(num_classes, n_init=10, random_state=seed).fit_predict(z))
-    graph = with_neighbours(data) if part == JOINT else data
-    data = Data(columns(data, part, seed), graph.edge_index, edge_weight=graph.edge_weight)
-    return self_training(data, num_classes, seed)
+    x = data.counts if part == COUNTS else data.x
+    given = Data(x, data.edge_index, edge_weight=data.edge_weight)
+    return self_training(given, num_classes, seed)
 
 
 def make(given: StudySet, key: Key) -> list[Row]:
@@ -196,12 +113,11 @@ def make(given: StudySet, key: Key) -> list[Row]:
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     names = ["cora", "photo"]
     parser = runner.make_parser(__doc__, seeds=5, sets=names, choices=[*names, "citeseer"])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     return runner.parse(parser, argv)
 
 
 def plan(args: argparse.Namespace) -> list[Table]:
-    wanted = runner.keys(dataset=args.sets, part=args.parts, seed=SEEDS[: args.seeds])
+    wanted = runner.keys(dataset=args.sets, part=(COUNTS, WORDS), seed=SEEDS[: args.seeds])
     return [Table(args.output / FILE, wanted, make, load)]
 
 
