@@ -114,8 +114,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             self._spread(labels, sizes)
             self._reached = _reached_by(labels >= 0, graph)
             self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
-            p = keep_known(self._calibrated(self._field.p), labels)
-            self._of_nodes = self._or_shares(self._reached, p)
+            self._of_nodes = keep_known(self._result(self._reached, self._field.p), labels)
         self.label_distributions_ = self._of_nodes.numpy().copy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         self._is_fitted = True
@@ -145,10 +144,9 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
         trained = choose_way([train], labels, self._seed)
         classes = self._self_train(count, labels, times=[t], start=start)
-        if not (trained.beats(start.losses) or start.beats(trained.losses)):
+        is_worse = start.beats(trained.losses)
+        if not (is_worse or trained.beats(start.losses)):
             is_worse = mean_cut(graph, p.argmax(-1)) < mean_cut(graph, classes)
-        else:
-            is_worse = start.beats(trained.losses)
         if is_worse:
             trained = choose_way([spread], labels, self._seed)
             spread(labels)
@@ -162,15 +160,12 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     def _at(self, x: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         # A point is reached if its nearest neighbour is, or if it has none.
         reached = self._reached[neighbor[:, 0]] | (weight[:, 0] == 0)
-        return self._or_shares(reached, self._calibrated(super()._at(x, neighbor, weight)))
+        return self._result(reached, super()._at(x, neighbor, weight))
 
-    def _calibrated(self, p: Tensor) -> Tensor:
-        """Sharpen probabilities [N, C] as far as labels that were held out ask for."""
-        return calibrated(logarithm(p), self._sharpness).to(p)
-
-    def _or_shares(self, reached: Tensor, p: Tensor) -> Tensor:
-        """Return p [N, C] for nodes with heat of a label; for others the shares of the labels."""
-        return torch.where(reached[:, None], p, self._shares.to(p))
+    def _result(self, reached: Tensor, p: Tensor) -> Tensor:
+        """Sharpen p [N, C] as far as held-out labels ask; without a label, take their shares."""
+        sharp = calibrated(logarithm(p), self._sharpness).to(p)
+        return torch.where(reached[:, None], sharp, self._shares.to(p))
 
 
 def _as_labels(y: Any) -> Any:
@@ -221,6 +216,4 @@ def _reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:
         largest = weight.new_zeros(len(known)).scatter_reduce(0, edge_index[0], weight, "amax")
         edge_index = edge_index[:, weight > WEAK * largest[edge_index].amin(0)]
     component = GraphStructure(edge_index, len(known)).component
-    reached = torch.zeros(len(known), dtype=torch.bool)
-    reached[component[known]] = True
-    return reached[component]
+    return torch.isin(component, component[known])

@@ -227,7 +227,7 @@ def merge_reverse(
     return relations, member
 
 
-def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
+def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor]:
     """Read the edges and weights of a `HeteroData`; no gradient flows back to them."""
     num_nodes = {name: data[name].num_nodes for name in data.node_types}
     for name, count in num_nodes.items():
@@ -238,7 +238,7 @@ def read_hetero_data(data: HeteroData) -> tuple[HeteroGraph, Tensor | None]:
         for name in data.edge_types
         if "edge_weight" in data[name]
     }
-    return graph, graph.edge_weight(weights)
+    return graph, graph.pair_weight(weights).repeat(2)
 
 
 def check_dictionaries(

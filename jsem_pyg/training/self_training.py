@@ -87,7 +87,9 @@ def self_train(
             p = found
             model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE))
     else:
-        t, p = _learn_labels(graph, times, labels, start, seed)
+        t, ways = ways_to_spread(graph, times, seed)
+        start = choose_way(ways, labels, seed) if start is None else start
+        p = keep_known(start.probabilities(labels).to(graph.x), labels)
         # Half of the way: a few labels tell shares with noise, and equal ones are likely.
         model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE).sqrt())
     _log.info("self-training from t = %g", t)
@@ -148,15 +150,6 @@ def _modes_instead(p: Tensor, graph: TrainingGraph, seed: int) -> Tensor | None:
     if modes.lie_apart(count) or is_better(found, p.argmax(-1), graph):
         return F.one_hot(found, count).to(p)
     return None
-
-
-def _learn_labels(
-    graph: TrainingGraph, times: Sequence[float], labels: Tensor, start: Chosen | None, seed: int
-) -> PseudoLabels:
-    """Spread labels [N] (-1: unknown) in the way that held-out labels prefer, or as given."""
-    t, ways = ways_to_spread(graph, times, seed)
-    start = choose_way(ways, labels, seed) if start is None else start
-    return PseudoLabels(t, keep_known(start.probabilities(labels).to(graph.x), labels))
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from torch_geometric.utils import stochastic_blockmodel_graph
 from training.training_cases import two_clusters
 
 from jsem_pyg.nn import DiffusionClassifier, MLPConductance
-from jsem_pyg.training import fit, label_propagation, propagate_labels
+from jsem_pyg.training import fit, label_graph, label_heat, label_propagation, propagate_labels
 
 UNKNOWN = -1
 
@@ -66,9 +66,9 @@ def test_self_loops_change_nothing(has_types):
 
 def trained(data, labels, conductance="sigmoid", t=5.0, steps=5):
     """The model of `propagate_labels` after some steps, whether or not a rival is better."""
-    graph = label_propagation._read_graph(data, None)
-    form = label_propagation._read_conductance(graph, conductance)
-    model = label_propagation._Heat(graph, labels, form, t)
+    graph = label_graph.read_graph(data, None)
+    form = label_graph.read_conductance(graph, conductance)
+    model = label_heat.LabelHeat(graph, labels, form, t)
     halves = torch.stack([label_propagation._draw_half(labels, torch.Generator())] * 2)
     with torch.random.fork_rng():
         model.learn(halves, 0.1, steps)
@@ -83,7 +83,7 @@ def test_is_heat_of_the_sources(has_weight):
     data.edge_attr = data.edge_attr.double()
     labels = some_labels(data.y)
     model = trained(data, labels, Half())
-    assert torch.equal(model.conductance(), torch.full((98,), 0.5, dtype=torch.float64))
+    assert torch.equal(model.conducting(data.edge_weight), data.edge_weight / 2)
     w = torch.zeros(24, 24, dtype=torch.float64)
     w[data.edge_index[1], data.edge_index[0]] = data.edge_weight * 0.5
     scale = w.sum(1).rsqrt()
