@@ -16,13 +16,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pandas as pd
-import torch
 from helpers.alignment_cases import cut, matrix_of
+from helpers.alignment_ways import cost_of
 from reporting import machine, parser_of, timed, write_table
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, triu
 
-from jsem_pyg.transport import AdjacencyCost, match_graphs
+from jsem_pyg.transport import match_graphs
 
 GRAPHS = ["in-arenas", "bio-celegans", "ca-netscience", "inf-euroroad", "inf-power", "ca-GrQc"]
 GRAPHS += ["multimagna-yeast", "socfb-Haverford76"]
@@ -79,10 +79,7 @@ def scores(partner: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]
 def run(name: str, share: float, seed: int, sides: Sides) -> list[dict[str, object]]:
     """Rows of all ways."""
     source, target, truth = sides
-    costs = [
-        AdjacencyCost(torch.from_numpy(np.stack(each.nonzero())), num_nodes=each.shape[0])
-        for each in (source, target)
-    ]
+    costs = cost_of(source), cost_of(target)
     plan, seconds = timed(lambda: match_graphs(*costs, strangers=True))
     partner = plan.argmax().numpy()
     said = float(plan.confidence.numpy()[partner >= 0].mean()) if (partner >= 0).any() else np.nan

@@ -15,6 +15,7 @@ from functools import partial
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from drop_in import train_as_gcn
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
@@ -61,8 +62,9 @@ def planted(name: str, seed: int, num_nodes: int = 1500) -> Data:
     train = torch.cat([(y == c).nonzero()[:LABELS, 0] for c in range(CLASSES)])
     rest = torch.randperm(num_nodes)
     rest = rest[~torch.isin(rest, train)]
-    nodes = {"train": train, "validation": rest[: num_nodes // 5], "test": rest[num_nodes // 5 :]}
-    return Data(x=x, y=y, edge_index=edge_index, edge_attr=edge_attr, edge_type=kind, **nodes)
+    data = Data(x=x, y=y, edge_index=edge_index, edge_attr=edge_attr, edge_type=kind)
+    data.train_mask, data.val_mask, data.test_mask = train, *rest.tensor_split([num_nodes // 5])
+    return data
 
 
 class Net(torch.nn.Module):
@@ -70,7 +72,7 @@ class Net(torch.nn.Module):
         super().__init__()
         has_types = conv in ("RGCNConv", "relations")
         given = {"edge_type": data.edge_type} if has_types else {"edge_attr": data.edge_attr}
-        self.edges = {"edge_index": data.edge_index} | ({} if conv == "GCNConv" else given)
+        self.edges = {} if conv == "GCNConv" else given
         width = data.edge_attr.size(1)
         make = {
             "GCNConv": GCNConv,
@@ -81,33 +83,19 @@ class Net(torch.nn.Module):
         if conv not in make:
             rate = float(conv.removeprefix("rate "))
             make[conv] = partial(AnisotropicChebConv, edge_dim=width, rate=rate)
-        sizes = ((CHANNELS, HIDDEN), (HIDDEN, CLASSES))
-        self.convs = torch.nn.ModuleList(make[conv](*pair) for pair in sizes)
+        self.conv1, self.conv2 = make[conv](CHANNELS, HIDDEN), make[conv](HIDDEN, CLASSES)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.convs[0](F.dropout(x, 0.5, self.training), **self.edges).relu()
-        out: Tensor = self.convs[1](F.dropout(x, 0.5, self.training), **self.edges)
+    def forward(self, data: Data) -> Tensor:
+        x = F.dropout(data.x, 0.5, self.training)
+        x = self.conv1(x, data.edge_index, **self.edges).relu()
+        out: Tensor = self.conv2(F.dropout(x, 0.5, self.training), data.edge_index, **self.edges)
         return out
 
 
-def train(conv: str, data: Data, seed: int, epochs: int) -> tuple[float, Net]:
-    """Train, and return the test accuracy at the best validation epoch."""
+def run(conv: str, data: Data, seed: int, epochs: int) -> float:
+    """The test accuracy at the best validation epoch."""
     seed_everything(seed)
-    model = Net(conv, data)
-    first, second = (list(conv.parameters()) for conv in model.convs)
-    groups = [{"params": first, "weight_decay": 5e-4}, {"params": second, "weight_decay": 0.0}]
-    optimizer = torch.optim.Adam(groups, lr=0.01)
-    best, test = -1.0, 0.0
-    for _ in range(epochs):
-        model.train()
-        optimizer.zero_grad()
-        F.cross_entropy(model(data.x)[data.train], data.y[data.train]).backward()
-        optimizer.step()
-        with torch.no_grad():
-            right = (model.eval()(data.x).argmax(-1) == data.y).float()
-        if (now := float(right[data.validation].mean())) > best:
-            best, test = now, float(right[data.test].mean())
-    return test, model
+    return train_as_gcn(Net(conv, data), data, epochs)[1]
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
@@ -121,7 +109,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         graphs = [planted(name, seed) for seed in range(args.seeds)]
         rates = [f"rate {rate}" for rate in args.rates]
         for conv in ["GCNConv", "RGCNConv", "relations", "ours", *rates]:
-            runs = [train(conv, data, i, args.epochs)[0] for i, data in enumerate(graphs)]
+            runs = [run(conv, data, i, args.epochs) for i, data in enumerate(graphs)]
             found = pd.Series(runs)
             rows.setdefault(conv, {})[name] = f"{found.mean():.3f} ± {found.std():.3f}"
     table = pd.DataFrame(rows).T

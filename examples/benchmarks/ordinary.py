@@ -12,13 +12,12 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from reporting import machine, write_table
+from reporting import machine, parser_of, write_table
 from scipy.optimize import quadratic_assignment
 from scipy.spatial import Delaunay
 from sklearn.cluster import HDBSCAN, KMeans, SpectralClustering
@@ -50,11 +49,10 @@ class Family(NamedTuple):
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = parser_of(__doc__, "examples/results")
     parser.add_argument("--draws", type=int, default=5, help="of each family")
     parser.add_argument("--only", nargs="+", default=["clusters", "labels", "fields", "matchings"])
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of points")
-    parser.add_argument("--output", type=Path, default=Path("examples/results"))
     return parser.parse_args(argv)
 
 

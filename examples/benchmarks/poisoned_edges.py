@@ -45,8 +45,7 @@ import torch.nn.functional as F
 from data_sets import StudySet, hide_labels, load
 from drop_in import drop
 from learned import Open
-from reporting import machine, parser_of
-from runner import append, read
+from reporting import Rows, machine, parser_of
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression
@@ -267,12 +266,11 @@ def run(given: StudySet, attack: str, level: float, seed: int) -> dict[str, floa
 
 def complete(args: argparse.Namespace) -> pd.DataFrame:
     """Run what the file lacks; the first seed of all graphs comes before the next."""
-    path = args.output / "poisoned_edges.csv"
-    done = set(read(path).reindex(columns=KEY).itertuples(index=False, name=None))
+    rows = Rows(args.output / "poisoned_edges.csv", *KEY)
     loaded: dict[str, StudySet] = {}
-    for key in product(range(args.seeds), args.sets, CASES):
-        seed, name, (attack, level) = key
-        if (seed, name, attack, level) in done:
+    for seed, name, (attack, level) in product(range(args.seeds), args.sets, CASES):
+        key = seed, name, attack, level
+        if rows.has(*key):
             continue
         if name not in loaded:
             given = load(name, args.data, args.quick)
@@ -280,11 +278,9 @@ def complete(args: argparse.Namespace) -> pd.DataFrame:
                 given = hide_labels(Data(x=given.data.x[:POINTS], y=given.y[:POINTS]))
             loaded[name] = given
         began = time.process_time()
-        row = dict(zip(KEY, (seed, name, attack, level), strict=True))
-        row |= run(loaded[name], attack, level, seed)
-        append(path, [row | {"cpu_seconds": time.process_time() - began}])
-        print(row, flush=True)
-    return read(path)
+        row = dict(zip(KEY, key, strict=True)) | run(loaded[name], attack, level, seed)
+        rows.add(row | {"cpu_seconds": time.process_time() - began})
+    return rows.table()
 
 
 def as_table(runs: pd.DataFrame, score: str) -> str:

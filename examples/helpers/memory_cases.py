@@ -48,12 +48,11 @@ def _size(count: float, scale: float) -> int:
 
 def _from_file(count: float, channels: int, memory: str) -> Limit:
     def write(scale: float, folder: Path) -> None:
-        shape, draw = (_size(count, scale), channels), np.random.default_rng(0)
-        x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, shape)
-        for begin in range(0, shape[0], 1 << 14):
-            part = x[begin : begin + (1 << 14)]
-            part[:] = draw.standard_normal(part.shape, np.float32)
-        np.save(folder / "edges.npy", ring(shape[0]).numpy())
+        from out_of_core import write_source
+
+        size = _size(count, scale)
+        write_source(folder / "x.npy", (size, channels), "C")
+        np.save(folder / "edges.npy", ring(size).numpy())
 
     def prepare(scale: float, folder: Path) -> Work:
         from jsem_pyg.partition import diffuse_file

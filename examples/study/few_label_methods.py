@@ -9,15 +9,14 @@ import torch
 import torch.nn.functional as F
 from edge_geometry import with_geometry
 from filters import adjacency
-from learned import SKETCH, isotropic_self_training, self_training
+from learned import isotropic_self_training, self_training, trained
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GCNConv
 
-from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.training import classify_by_heat, fit, select_time
+from jsem_pyg.training import classify_by_heat
 from jsem_pyg.transforms import FormanCurvature
 
 REFERENCE = "heat + logistic regression"
@@ -71,17 +70,10 @@ def triplets(data: Data, known: Tensor, num_classes: int, seed: int, epochs: int
 
     A triplet needs two nodes of one class.
     """
-    seed_everything(seed)  # the perceptron's first weights
     data = with_geometry(FormanCurvature()(data))
     data.y = known
-    t = select_time(data, seed=seed).t
-    model = AnisotropicDiffusion(data.edge_attr.size(1), t=t, conductance="mlp")
-    sketch_dim = SKETCH if data.x.size(1) > SKETCH else None
-    options = {"epochs": epochs, "sketch_dim": sketch_dim, "seed": seed, "progress": False}
-    fit(model, data, sampler="labels", **options)
-    with torch.no_grad():
-        z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
-    return _regress(F.normalize(z), known)
+    z = trained(data, "mlp", data.edge_attr.size(1), seed, epochs, sampler="labels")
+    return _regress(z, known)
 
 
 def anisotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:

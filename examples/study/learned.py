@@ -55,26 +55,30 @@ def isotropic_self_training(data: Data, num_classes: int, seed: int, **options: 
 
 def learned_time(data: Data, num_classes: int, seed: int, epochs: int = 100) -> Tensor:
     """Only t is learned: the ablation without a conductance."""
-    return _trained(data, "sigmoid", 0, seed, epochs)
+    return trained(data, "sigmoid", 0, seed, epochs)
 
 
 def learned_curvature(data: Data, num_classes: int, seed: int, epochs: int = 100) -> Tensor:
     """A logistic function of the curvature: the defaults of the layer."""
-    return _trained(FormanCurvature()(data), "sigmoid", 1, seed, epochs)
+    return trained(FormanCurvature()(data), "sigmoid", 1, seed, epochs)
 
 
 def learned_geometry(data: Data, num_classes: int, seed: int, epochs: int = 100) -> Tensor:
     """A small perceptron of all five features of an edge."""
     data = with_geometry(FormanCurvature()(data))
-    return _trained(data, "mlp", data.edge_attr.size(1), seed, epochs)
+    return trained(data, "mlp", data.edge_attr.size(1), seed, epochs)
 
 
-def _trained(data: Data, conductance: str, edge_dim: int, seed: int, epochs: int) -> Tensor:
+def trained(
+    data: Data, conductance: str, edge_dim: int, seed: int, epochs: int, **options: Any
+) -> Tensor:
+    """Features [N, D] of length one after heat, whose conductance triplets have taught."""
     seed_everything(seed)  # the perceptron's first weights
     t = select_time(data, seed=seed).t
     model = AnisotropicDiffusion(edge_dim, t=t, conductance=conductance)
     sketch_dim = SKETCH if data.x.size(1) > SKETCH else None
-    fit(model, data, epochs=epochs, sketch_dim=sketch_dim, seed=seed, progress=False)
+    options |= {"epochs": epochs, "sketch_dim": sketch_dim, "seed": seed, "progress": False}
+    fit(model, data, **options)
     with torch.no_grad():
         z = model(data.x, data.edge_index, data.edge_weight, data.get("edge_attr"))
     return F.normalize(z)
