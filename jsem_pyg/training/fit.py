@@ -247,27 +247,35 @@ def _begin(
     chosen: SimpleNamespace,
 ) -> Run:
     """Make a run before its first epoch; what cannot be trained is refused here."""
-    seen, device = graph, graph.x.device
+    x, edge_index, weight, device = graph.x, graph.edge_index, graph.edge_weight, graph.x.device
+    is_shared = hasattr(edge_index, "ranks")  # by several processes
+    labels = {"y": graph.y, "train_mask": graph.train_mask}
     task: Any
     if way == "signal":
-        task = read_signals(graph, chosen.mask, seed)
+        if is_shared:
+            edge_index.whole("for loss='signal'", "train on a graph that fits one machine")
+        task = read_signals(x, graph.y, chosen.mask, graph.train_mask, graph.val_mask, seed)
     else:
         criterion, size = read_loss(loss, chosen.margin, device), chosen.batch_size
-        if graph.ranks is None:
-            task = TripletTask(read_sampler(sampler, graph), criterion, size, seed, device)
+        if is_shared:
+            shared = read_shared_sampler(sampler, edge_index, weight)
+            task = SharedTask(shared, criterion, size, seed, device, edge_index)
         else:
-            shared = read_shared_sampler(sampler, graph)
-            task = SharedTask(shared, criterion, size, seed, device, graph.edge_index)
+            drawn = read_sampler(sampler, len(x), edge_index, weight, **labels)
+            task = TripletTask(drawn, criterion, size, seed, device)
         if chosen.sketch_dim is not None:
-            seen = sketch(graph, model, chosen.sketch_dim, seed)
+            x = sketch(x, model, chosen.sketch_dim, seed)
     model.to(device)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
-    run = Run(model, seen, task, torch.optim.Adam(parameters, lr=float(chosen.lr)))
+    optimizer = torch.optim.Adam(parameters, lr=float(chosen.lr))
+    run = Run(model, x, edge_index, graph.edge_inputs, task, optimizer)
     run.copy_weights()
     if chosen.checkpoint is not None:
-        run.keep_in(chosen.checkpoint, graph, sampler, vars(chosen) | {"seed": seed})
+        data = {"x": graph.x, "edge_index": edge_index, **graph.edge_inputs}
+        data |= labels if sampler == "labels" else {}
+        run.keep_in(chosen.checkpoint, data, sampler, vars(chosen) | {"seed": seed})
     return run
 
 
@@ -275,7 +283,7 @@ def _train(run: Run, epochs: int, seed: int, chosen: SimpleNamespace, progress: 
     """Train a run until its last epoch, or until it stops."""
     if chosen.resume:
         run.load(epochs)
-    model, device = run.model, run.graph.x.device
+    model, device = run.model, run.x.device
     validation, stop = run.task.draw(Purpose.VALIDATION), False
     is_shown, done = progress and run.is_first, len(run.history)
     with open_bar(is_shown, desc="epoch", total=epochs, initial=done, leave=True) as bar:
@@ -285,7 +293,7 @@ def _train(run: Run, epochs: int, seed: int, chosen: SimpleNamespace, progress: 
             batch = run.task.draw(Purpose.TRIPLETS, epoch)
             run.optimizer.zero_grad()
             with torch.enable_grad(), seeded_rng(device, seed, Purpose.MODEL, epoch):
-                z = run.graph.forward(model)
+                z = model(run.x, run.edge_index, **run.edge_inputs)
                 share = run.task.loss(z, batch)
                 share.backward()
                 with torch.no_grad():

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from .._fingerprint import describe
-from .training_graph import TrainingGraph
 from .triplets import GraphTriplets, Triplets, TripletSampler, TripletTask
 
 
@@ -33,14 +32,16 @@ class SharedTask(TripletTask):
         return super().loss(found, Triplets(*rows)) * (rows.size(1) / self.size)
 
 
-def read_shared_sampler(sampler: str | TripletSampler, graph: TrainingGraph) -> TripletSampler:
+def read_shared_sampler(
+    sampler: str | TripletSampler, graph: Any, edge_weight: Tensor | None
+) -> TripletSampler:
     """Return the sampler "graph" for the rows of this process; there is no other."""
     if sampler != "graph":
         raise NotImplementedError(
             "Expected 'sampler' to be 'graph' where several processes share the graph (got "
             f"{sampler!r}), since each has its own nodes only."
         )
-    return DistributedTriplets(graph.edge_index, graph.edge_weight)
+    return DistributedTriplets(graph, edge_weight)
 
 
 class DistributedTriplets(GraphTriplets):

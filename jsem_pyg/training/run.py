@@ -16,7 +16,6 @@ from .._fingerprint import check_same_settings, describe
 from .._tensor_file import load_tree, save_tree
 from .history import Callback, EpochEnd, EpochRow, FitResult, best_epoch
 from .processes import settings_of_all
-from .training_graph import TrainingGraph
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +29,9 @@ class Run:
     """A learning problem and its state. The file has the state, and texts that tell the problem."""
 
     model: nn.Module
-    graph: TrainingGraph
+    x: Tensor  # [N, D]
+    edge_index: Any  # [2, E], or the DistributedGraph of this process
+    edge_inputs: dict[str, Tensor]  # edge_weight, edge_attr and edge_type, as far as there are any
     task: Any  # draw(purpose, epoch) names what loss(z, drawn) compares; see TripletTask, Signals
     optimizer: torch.optim.Optimizer
     file: Path | None = None  # None: nothing is written
@@ -39,27 +40,32 @@ class Run:
     best_weights: dict[str, Any] | None = None  # of the lowest validation loss, if kept
 
     @property
+    def ranks(self) -> Any:
+        """The processes that share the graph, of a `DistributedGraph`; None: it is whole."""
+        return getattr(self.edge_index, "ranks", None)
+
+    @property
     def is_first(self) -> bool:
         """True for one of the processes: it writes the file and shows the bar."""
-        return self.graph.ranks is None or self.graph.ranks.rank == 0
+        return self.ranks is None or self.ranks.rank == 0
 
     @torch.no_grad()
     def copy_weights(self) -> None:
         """Take the weights of the first process; lazy ones are drawn later, from the same seed."""
-        if self.graph.ranks is None:
+        if self.ranks is None:
             return
         for value in (*self.model.parameters(), *self.model.buffers()):
             if not is_lazy(value):
-                value.copy_(self.graph.ranks.from_first(value))
+                value.copy_(self.ranks.from_first(value))
 
     def sum_gradients(self) -> None:
         """Add up the gradients of all processes."""
-        if self.graph.ranks is not None:
-            self.graph.ranks.sum_gradients(self.model.parameters())
+        if self.ranks is not None:
+            self.ranks.sum_gradients(self.model.parameters())
 
     def total(self, value: Tensor) -> Tensor:
         """Return the sum of the values of all processes."""
-        ranks = self.graph.ranks
+        ranks = self.ranks
         total: Tensor = value.detach() if ranks is None else ranks.total(value)
         return total
 
@@ -76,9 +82,9 @@ class Run:
         """Call all callbacks after an epoch, and return True if one stops any process."""
         row = self.history[-1]
         answers = [callback(EpochEnd(self.model, row, self.history)) for callback in callbacks]
-        if self.graph.ranks is None:
+        if self.ranks is None:
             return any(answers)
-        return bool(self.graph.ranks.largest(torch.tensor([float(any(answers))])))
+        return bool(self.ranks.largest(torch.tensor([float(any(answers))])))
 
     def finish(self, epochs: int) -> FitResult:
         """Write the file, take the best weights if they were kept, and return the result."""
@@ -91,7 +97,7 @@ class Run:
         return result
 
     def keep_in(
-        self, file: Any, graph: TrainingGraph, sampler: object, options: Mapping[str, Any]
+        self, file: Any, data: Mapping[str, Any], sampler: object, options: Mapping[str, Any]
     ) -> None:
         """Save to a file from now on, with texts of what a resumed run has to share."""
         self.file = as_path("checkpoint", file)
@@ -105,13 +111,9 @@ class Run:
                 settings[f"{name}.state"] = value.state_dict()
             elif hasattr(value, "__dict__"):
                 settings[f"{name}.state"] = vars(value)
-        used = {"x": graph.x, "edge_index": graph.edge_index, **graph.edge_inputs}
-        if isinstance(sampler, str) and sampler == "labels":
-            labels = {"y": graph.y, "train_mask": graph.train_mask}
-            used |= {name: value for name, value in labels.items() if value is not None}
-        settings |= {f"data.{name}": value for name, value in used.items()}
-        if self.graph.ranks is not None:
-            settings = settings_of_all(graph.edge_index, settings)
+        settings |= {f"data.{name}": value for name, value in data.items() if value is not None}
+        if self.ranks is not None:
+            settings = settings_of_all(self.edge_index, settings)
         for name, value in settings.items():
             self.settings |= describe(name, value)
 

@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._checks import check_finite, check_mask, check_positive, check_rows, check_times
-from ..graph.structure import GraphRows
 from ..nn.diffusion_time import DiffusionTime
 from .seeds import Purpose, derive_generator
-from .training_graph import TrainingGraph
 
 _HELD_OUT = 0.1  # share of the nodes that validate, if the data name none
 
@@ -40,22 +38,22 @@ class Signals:
         return F.mse_loss(z[entries], self.y[entries].to(z))
 
 
-def read_signals(graph: TrainingGraph, mask: Any, seed: int) -> Signals:
-    """Read the signals of a graph, and split their known entries by nodes."""
-    if isinstance(graph.edge_index, GraphRows):
-        graph.edge_index.whole("for loss='signal'", "train on a graph that fits one machine")
-    if graph.y is None:
+def read_signals(
+    x: Tensor, y: Any, mask: Any, train_mask: Any, val_mask: Any, seed: int
+) -> Signals:
+    """Read the signals y of nodes with features x, and split their known entries by nodes."""
+    if y is None:
         raise ValueError(
             "Expected 'data' to have 'y' for loss='signal', the signals [N, S] that the model is "
             "to return (got none). To fix this error, set data.y; to fill gaps of a signal without "
             "a model, call jsem_pyg.training.interpolate."
         )
-    check_rows("data.y", graph.y, len(graph.x), "node")
-    y = graph.y.detach().to(graph.x.device).reshape(len(graph.x), -1)
-    name, mask = ("data.train_mask", graph.train_mask) if mask is None else ("mask", mask)
+    check_rows("data.y", y, len(x), "node")
+    y = y.detach().to(x.device).reshape(len(x), -1)
+    name, mask = ("data.train_mask", train_mask) if mask is None else ("mask", mask)
     known = torch.ones_like(y, dtype=torch.bool) if mask is None else _entries(name, mask, y)
-    if graph.val_mask is not None:
-        held_out = _entries("data.val_mask", graph.val_mask, y)
+    if val_mask is not None:
+        held_out = _entries("data.val_mask", val_mask, y)
     else:
         nodes = known.any(1).nonzero()[:, 0].cpu()
         order = torch.randperm(len(nodes), generator=derive_generator(seed, Purpose.HELD_OUT))
@@ -69,7 +67,7 @@ def read_signals(graph: TrainingGraph, mask: Any, seed: int) -> Signals:
             f"{int(signals.train.any(1).sum())} and {int(held_out.any(1).sum())})."
         )
     check_finite("data.y on its masks", y[known | held_out])
-    if graph.x.shape == y.shape and torch.equal(graph.x[signals.train], y[signals.train].to(y)):
+    if x.shape == y.shape and torch.equal(x[signals.train], y[signals.train].to(y)):
         raise ValueError(
             f"Expected 'data.x' to differ from 'data.y' for loss='signal' (got equal values on "
             f"'{name}'), since a model that copies its input makes no error. To fill gaps of a "

@@ -1,7 +1,7 @@
 """The graph of a training, read and checked once for everything that follows."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -54,11 +54,6 @@ class TrainingGraph:
         return {name: value for name, value in found.items() if value is not None}
 
     @property
-    def ranks(self) -> Any:
-        """The processes that share the graph, of a `DistributedGraph`; None: it is whole."""
-        return getattr(self.edge_index, "ranks", None)
-
-    @property
     def weight(self) -> Tensor:
         """The weights [E] in float64, ones if the data have none."""
         if self.edge_weight is None:
@@ -91,11 +86,6 @@ class TrainingGraph:
             z = heat_diffusion(z, self.structure, self.edge_weight, t - before)
             before = t
             yield t, unit_rows(z)
-
-    def forward(self, model: nn.Module) -> Tensor:
-        """Call a model on all nodes."""
-        output: Tensor = model(self.x, self.edge_index, **self.edge_inputs)
-        return output
 
 
 def prepare_graph(data: Data, device: torch.device | str | None = None) -> TrainingGraph:
@@ -140,10 +130,10 @@ def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:
     check_finite("data.edge_attr", edge_attr)
 
 
-def sketch(graph: TrainingGraph, model: nn.Module, sketch_dim: int, seed: int) -> TrainingGraph:
-    """Project the channels at random to fewer, which keeps distances in the mean."""
+def sketch(x: Tensor, model: nn.Module, sketch_dim: int, seed: int) -> Tensor:
+    """Project the channels of x at random to fewer, which keeps distances in the mean."""
     check_positive_int("sketch_dim", sketch_dim)
-    num_channels = graph.x.size(1)
+    num_channels = x.size(1)
     if sketch_dim >= num_channels:
         raise ValueError(
             f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
@@ -157,7 +147,7 @@ def sketch(graph: TrainingGraph, model: nn.Module, sketch_dim: int, seed: int) -
     generator = derive_generator(seed, Purpose.SKETCH)
     size = num_channels, sketch_dim
     projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
-    return replace(graph, x=graph.x @ projection.to(graph.x))
+    return x @ projection.to(x)
 
 
 def check_known_classes(

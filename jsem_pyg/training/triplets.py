@@ -18,7 +18,6 @@ from .._checks import (
 )
 from .._precision import unit_rows
 from .seeds import Purpose, derive_generator
-from .training_graph import TrainingGraph
 
 
 class Triplets(NamedTuple):
@@ -252,7 +251,14 @@ class LabelTriplets:
         return Triplets(self._node[at], self._node[same], self._node[other])
 
 
-def read_sampler(sampler: str | TripletSampler, graph: TrainingGraph) -> TripletSampler:
+def read_sampler(
+    sampler: str | TripletSampler,
+    num_nodes: int,
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    y: Tensor | None,
+    train_mask: Tensor | None,
+) -> TripletSampler:
     """Return the sampler that the argument names, or the object that it is."""
     if not isinstance(sampler, str):
         if not callable(getattr(sampler, "sample", None)):
@@ -263,20 +269,14 @@ def read_sampler(sampler: str | TripletSampler, graph: TrainingGraph) -> Triplet
         return sampler
     check_choice("sampler", sampler, ("graph", "labels"))
     if sampler == "graph":
-        return GraphTriplets(graph.edge_index, graph.edge_weight, len(graph.x))
-    return LabelTriplets(_labels_on_mask(graph))
-
-
-def _labels_on_mask(graph: TrainingGraph) -> Tensor:
-    """Return labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and if unknown."""
-    y, mask = graph.y, graph.train_mask
+        return GraphTriplets(edge_index, edge_weight, num_nodes)
     if y is None:
         raise ValueError("Expected 'data' to have labels 'y' for sampler='labels' (got none).")
-    check_labels("data.y", y, len(graph.x))
-    if mask is None:
-        return y.long()
-    check_mask("data.train_mask", mask, tuple(y.shape), "nodes")
-    return torch.where(mask.to(y.device), y.long(), -1)
+    check_labels("data.y", y, num_nodes)
+    if train_mask is None:
+        return LabelTriplets(y)
+    check_mask("data.train_mask", train_mask, tuple(y.shape), "nodes")
+    return LabelTriplets(torch.where(train_mask.to(y.device), y.long(), -1))
 
 
 def _draw_below(bound: int | Tensor, size: int, generator: torch.Generator | None) -> Tensor:
