@@ -34,7 +34,7 @@ _OUTPUT_ROUNDING = 8  # rounding units of the type of x, to which the result is 
 class SpectralFunction(Protocol):
     """A function of the Laplacian: diffusion times, or a filter of :mod:`.filters`."""
 
-    def reach(self, rate: float) -> float:
+    def slope(self, rate: float) -> float:
         """Return the largest slope for eigenvalues up to 2 r, times r; that of heat is its time."""
 
     def coefficients(
@@ -76,8 +76,8 @@ def heat_operator(
         entries = laplacian_entries(
             structure, edge_weight, options.normalization, conductance, options.self_loop, node_mass
         )
-    reach = function.reach(entries[2]["rate"])
-    dtype = choose_dtype(given, structure.row.device, reach, options.tol)
+    slope = function.slope(entries[2]["rate"])
+    dtype = choose_dtype(given, structure.row.device, slope, options.tol)
     make = make or partial(structure.make_matrix, backend=options.backend)
     return operator_of_entries(entries, dtype, make)
 
@@ -94,7 +94,7 @@ def _unweighted(structure: GraphRows, normalization: str | None, self_loop: floa
     return entries
 
 
-def choose_dtype(given: torch.dtype, device: torch.device, reach: float, tol: float) -> torch.dtype:
+def choose_dtype(given: torch.dtype, device: torch.device, slope: float, tol: float) -> torch.dtype:
     """Choose the type for signals of a type, and a time or a filter's slope in units of the rate.
 
     Example:
@@ -102,23 +102,23 @@ def choose_dtype(given: torch.dtype, device: torch.device, reach: float, tol: fl
         torch.float64
     """
     dtype = torch.promote_types(given, torch.float32)
-    is_enough = device.type == "mps" or is_precise(dtype, given, reach, tol)  # MPS has no float64
+    is_enough = device.type == "mps" or is_precise(dtype, given, slope, tol)  # MPS has no float64
     return dtype if is_enough else torch.float64
 
 
-def is_precise(dtype: torch.dtype, given: torch.dtype, reach: float, tol: float) -> bool:
+def is_precise(dtype: torch.dtype, given: torch.dtype, slope: float, tol: float) -> bool:
     """Return True if rounding in `dtype` goes unnoticed in a result of the type `given`."""
-    return rounding_error(dtype, reach) <= max(tol, _OUTPUT_ROUNDING * torch.finfo(given).eps)
+    return rounding_error(dtype, slope) <= max(tol, _OUTPUT_ROUNDING * torch.finfo(given).eps)
 
 
-def rounding_error(dtype: torch.dtype, reach: float) -> float:
+def rounding_error(dtype: torch.dtype, slope: float) -> float:
     """Return the relative error that rounding makes, for a time in units of the rate.
 
     Example:
         >>> f"{rounding_error(torch.float32, 1e4):.0e}"
         '1e-03'
     """
-    return _ROUNDING * torch.finfo(dtype).eps * max(reach, 1.0)
+    return _ROUNDING * torch.finfo(dtype).eps * max(slope, 1.0)
 
 
 def evolve(
@@ -162,12 +162,12 @@ def series_coefficients(
     rate = operator.rate
     dtype = operator.dtype or torch.promote_types(given, torch.float32)
     coefficients = function.coefficients(operator, dtype, options)
-    reach = min(function.reach(rate), LONGEST)
-    if not is_precise(dtype, given, reach, options.tol):
+    slope = min(function.slope(rate), LONGEST)
+    if not is_precise(dtype, given, slope, options.tol):
         _log.warning(
             "rounding in %s can change the result by %.2g of its norm at t = %.3g (of a filter: "
             "its largest slope), more than tol = %.2g allows.",
-            dtype, rounding_error(dtype, reach), reach / rate, options.tol,
+            dtype, rounding_error(dtype, slope), slope / rate, options.tol,
         )  # fmt: skip
     return coefficients.to(dtype)
 

@@ -66,8 +66,8 @@ def hypergraph_heat(
         num_columns = x.numel() // max(x.size(-2), 1)
         by_kernel = is_dense_cheaper(structure, num_columns, math.prod(shape), shape[0])
 
-    reach = times.reach(0.5)  # the rate of hypergraphs is a half
-    dtype = choose_dtype(x.dtype, x.device, reach, options.tol)
+    slope = times.slope(0.5)  # the rate of hypergraphs is a half
+    dtype = choose_dtype(x.dtype, x.device, slope, options.tol)
     if hyperedge_weight is not None:
         if not in_range(hyperedge_weight, dtype):
             dtype = torch.float64

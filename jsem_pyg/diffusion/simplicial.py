@@ -79,7 +79,7 @@ def simplicial_heat(
     def heat(part: str, t: SpectralFunction) -> Tensor:
         given = structure, part, edge_weight, triangle_weight, options.backend
         operator = hodge_operator(*given, compute_dtype(x))
-        precise = choose_dtype(x.dtype, x.device, t.reach(operator.rate), options.tol)
+        precise = choose_dtype(x.dtype, x.device, t.slope(operator.rate), options.tol)
         if precise != operator.dtype:
             operator = hodge_operator(*given, precise)
         return evolve(flow, operator, t, options)

@@ -27,8 +27,8 @@ class Times(NamedTuple):
     value: Tensor  # [S, 1 or D], float64, on the CPU, where the coefficients are computed
     longest: float  # zero if there are no times, or in compiled code, which has no values
 
-    def reach(self, fastest: float) -> float:
-        """Return the longest time in units of a rate."""
+    def slope(self, fastest: float) -> float:
+        """Return the longest time in units of a rate, the largest slope of the heat."""
         return self.longest * fastest
 
     def coefficients(
@@ -36,7 +36,7 @@ class Times(NamedTuple):
     ) -> Tensor:
         """Compute the coefficients [K + 1, S, 1 or D] of the series."""
         degree = series_degree(self.longest, operator, dtype, options)
-        return coefficients_at(self.value * operator.rate, degree, self.reach(operator.rate))
+        return coefficients_at(self.value * operator.rate, degree, self.slope(operator.rate))
 
     def at_zero(self) -> Tensor:
         """Return ones [S]: isolated nodes keep their features."""
@@ -48,7 +48,7 @@ def series_degree(
 ) -> int:
     """Return the degree of a series for times, as given or as the tolerance needs."""
     longest *= operator.rate
-    check_reach(longest, operator.rate)
+    check_longest(longest, operator.rate)
     degree = options.degree
     if degree is None:
         return degree_of(longest, options.tol, dtype, operator.condition)
@@ -103,12 +103,12 @@ def shape_times(t: float | Tensor, num_channels: int, name: str = "t") -> Tensor
     return times if times.dim() == 2 else times.reshape(-1, 1)
 
 
-def check_reach(reach: float, fastest: float) -> None:
+def check_longest(longest: float, fastest: float) -> None:
     """Raise a ValueError if the longest time, in units of the fastest rate, is out of range."""
-    if not reach <= LONGEST * (1 + 1e-6):  # by rounding; nor NaN
+    if not longest <= LONGEST * (1 + 1e-6):  # by rounding; nor NaN
         raise ValueError(
             f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:.0e} in units of the "
-            f"fastest rate of the Laplacian, which is {fastest:.3g} (got {reach / fastest:.3g}). "
+            f"fastest rate of the Laplacian, which is {fastest:.3g} (got {longest / fastest:.3g}). "
             "To fix this, take a shorter time, or the limit: the (weighted) mean of 'x' over each "
             "connected component."
         )

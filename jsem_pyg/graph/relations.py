@@ -1,4 +1,4 @@
-"""Reads edges of several kinds (relations), each made undirected.
+"""Reads edges of several types (relations), each made undirected.
 
 A heterogeneous graph has nodes of several types. The nodes of all types stand in one list, one type
 after the other, so that a node has one number in the whole graph.
@@ -30,7 +30,7 @@ EdgeType = tuple[str, str, str]
 Metadata = tuple[Sequence[str], Sequence[EdgeType]]
 
 
-class Pairs(NamedTuple):
+class UndirectedEdges(NamedTuple):
     """Undirected edges, each once, and how weights of the given edges become theirs."""
 
     relation: Tensor  #: [P] in [0, R), ascending
@@ -65,7 +65,7 @@ def read_pairs(
     num_nodes: int,
     form: Tensor,
     keep_loops: bool = False,
-) -> Pairs:
+) -> UndirectedEdges:
     """Join edges [E] of relations [E], given in several forms [E]: numbers from 0 to 3.
 
     The form of an edge says in which direction it was given, and if by the reverse of its type. An
@@ -77,7 +77,8 @@ def read_pairs(
     found, pair = key[is_edge].unique(return_inverse=True)
     place = torch.full_like(source, 4 * len(found))
     place[is_edge] = 4 * pair + form[is_edge]
-    return Pairs(found // num_nodes**2, found // num_nodes % num_nodes, found % num_nodes, place)
+    source, target = found // num_nodes % num_nodes, found % num_nodes
+    return UndirectedEdges(found // num_nodes**2, source, target, place)
 
 
 class HeteroGraph:

@@ -38,7 +38,7 @@ from .adjacency import Adjacency, read_adjacency
 class GraphRows(ABC):
     """Abstract: rows of an undirected graph's matrix, prepared and checked once.
 
-    Entries of the matrix lie in *slots*. Numbers of nodes belong to the rows; `spread` brings
+    Entries of the matrix lie in *slots*. Numbers of nodes belong to the rows; `to_columns` brings
     them to all nodes that a column can stand for.
 
     A :class:`GraphStructure` holds all rows. `jsem_pyg.partition.DistributedGraph` holds a block of
@@ -51,7 +51,7 @@ class GraphRows(ABC):
         num_edges: E, the number of edges handed in whose rows these are.
         has_repeated_edges: whether some edge was handed in more than once.
         row: [nnz] the row of every slot.
-        col: [nnz] the place of every slot's column in what `spread` returns.
+        col: [nnz] the place of every slot's column in what `to_columns` returns.
     """
 
     device: torch.device
@@ -69,7 +69,7 @@ class GraphRows(ABC):
     @property
     @abstractmethod
     def edges(self) -> tuple[Tensor, Tensor]:
-        """The target [E] and the source [E] of every edge, as places in what `spread` returns."""
+        """The target [E] and the source [E] of every edge: places in what `to_columns` returns."""
 
     @abstractmethod
     def to_slots(self, values: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ class GraphRows(ABC):
         """Add up values [nnz] in the slots over each row: [n]."""
         return values.new_zeros(self.num_nodes).index_add(0, self.row, values)
 
-    def spread(self, values: Tensor) -> Tensor:
+    def to_columns(self, values: Tensor) -> Tensor:
         """Return numbers [n, ...] of these nodes for all nodes that a column can stand for."""
         return values
 
@@ -123,7 +123,7 @@ class GraphRows(ABC):
         """Average numbers [n, ...] over all nodes of the graph: [...]."""
         return values.mean(0)
 
-    def extent(self, values: Tensor) -> tuple[float, float]:
+    def min_max(self, values: Tensor) -> tuple[float, float]:
         """Find the smallest and the largest value, over all processes that hold rows."""
         values = numbers_of(values)
         if values.numel() == 0:

@@ -261,7 +261,7 @@ def conduct(
         if isinstance(graph, Adjacency):
             target, source = graph.ends()
         else:
-            x, (target, source) = graph.spread(x), graph.edges
+            x, (target, source) = graph.to_columns(x), graph.edges
         return conduct_between(conductance, edge_attr, x, torch.stack([source, target]))
 
 

@@ -23,7 +23,7 @@ from .._precision import full_precision
 from ..diffusion.heat_coefficients import coefficients_at
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import read_times, series_degree
-from ..graph.relations import Pairs, say_of_self_loops
+from ..graph.relations import UndirectedEdges, say_of_self_loops
 from ..graph.structure import GraphStructure
 from ..operators import HeatOperator
 from ..operators.laplacian import laplacian_operator
@@ -40,7 +40,7 @@ class RelationalGraph:
     """The operator of each of R relations, of undirected edges and self-loops of weights [P]."""
 
     def __init__(
-        self, pairs: Pairs, weight: Tensor, num_relations: int, options: HeatOptions,
+        self, pairs: UndirectedEdges, weight: Tensor, num_relations: int, options: HeatOptions,
         dtype: torch.dtype,
     ) -> None:  # fmt: skip
         if weight.requires_grad:

@@ -202,7 +202,7 @@ def _normalized(
     degree = structure.row_sums(weight)
     degree = degree if self_loop is None else degree + self_loop
     isolated = degree == 0
-    fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
+    fill = (structure.min_max(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
     root = (torch.where(isolated, fill, degree) if has_isolated else degree).sqrt()
@@ -239,9 +239,9 @@ def _rate(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> float:
     diag(w)`, whose rows have these absolute sums).
     """
     degree = structure.row_sums(weight)
-    speed = structure.spread(degree if mass is None else degree / mass)
+    speed = structure.to_columns(degree if mass is None else degree / mass)
     pair = speed.index_select(0, structure.row) + speed.index_select(0, structure.col)
-    rate = structure.extent(pair)[1] / 2
+    rate = structure.min_max(pair)[1] / 2
     return rate if rate > 0 else 1.0  # if nothing flows, any rate will do
 
 
@@ -285,7 +285,7 @@ def _degree(structure: GraphRows, edge_weight: Tensor | None) -> Tensor:
 
 def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
     """Multiply values [nnz] of edges by numbers [n] of both ends."""
-    spread = structure.spread(of_node)
+    spread = structure.to_columns(of_node)
     # The product of both first: it is the same in both directions, to the last bit.
     both = spread.index_select(0, structure.row) * spread.index_select(0, structure.col)
     return slots * both
@@ -293,7 +293,7 @@ def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
 
 def _row_scale(structure: GraphRows, root: Tensor) -> tuple[Tensor, float]:
     """Divide roots [n] by the largest of all; return also how far they are apart."""
-    lowest, highest = structure.extent(root)
+    lowest, highest = structure.min_max(root)
     condition = highest / lowest if highest > 0 else 1.0  # there may be no rows
     return root / (highest or 1.0), condition
 

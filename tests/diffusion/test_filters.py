@@ -208,10 +208,10 @@ def test_steep_functions_of_large_eigenvalues_are_as_precise(name):
     torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
 
 
-def test_the_reach_of_the_heat_is_its_time_in_units_of_the_rate():
+def test_the_slope_of_the_heat_is_its_time_in_units_of_the_rate():
     for rate in (1e-3, 1.0, 1e4):
-        assert filters.Heat(2.0).reach(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
-        assert filters.Learned(6, filters.Heat(2.0)).reach(rate) == pytest.approx(2.0, rel=0.1)
+        assert filters.Heat(2.0).slope(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
+        assert filters.Learned(6, filters.Heat(2.0)).slope(rate) == pytest.approx(2.0, rel=0.1)
 
 
 def test_flat_filter_has_its_derivative():

@@ -34,7 +34,7 @@ class Filter(torch.nn.Module):
     num_filters: int | None = None
 
     @torch.no_grad()
-    def reach(self, rate: float) -> float:
+    def slope(self, rate: float) -> float:
         """Return the largest slope over [0, 2 r], times r and relative to the largest value.
 
         That of the heat is its time, in units of the rate. Rounding changes eigenvalues in
@@ -142,9 +142,9 @@ class FilterBank(Filter):
         self.parts = torch.nn.ModuleList(filters)
         self.num_filters = sum(each.num_filters or 1 for each in filters)
 
-    def reach(self, rate: float) -> float:
+    def slope(self, rate: float) -> float:
         """Return the largest of the filters, each relative to its own largest value."""
-        return max((each.reach(rate) for each in self._filters()), default=0.0)
+        return max((each.slope(rate) for each in self._filters()), default=0.0)
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""

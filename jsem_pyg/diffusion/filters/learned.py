@@ -52,9 +52,9 @@ class Learned(Filter):
             last, out = out, 2 * s * out - last + each  # Clenshaw 1955
         return s * out - last + c[0]
 
-    def reach(self, rate: float) -> float:
+    def slope(self, rate: float) -> float:
         """See :class:`Filter`; of a function of the eigenvalue over the rate."""
-        return super().reach(1.0)
+        return super().slope(1.0)
 
     def extra_repr(self) -> str:
         """Name the degree and the start."""

@@ -98,7 +98,7 @@ class DistributedGraph(GraphRows):
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Return target [E] and source [E] of every edge, as places in what `spread` returns."""
+        """Return target [E] and source [E] of every edge: places in what `to_columns` returns."""
         return self.row.index_select(0, self._slot), self.col.index_select(0, self._slot)
 
     def to_slots(self, values: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class DistributedGraph(GraphRows):
         """Average values [nnz] in the slots over both directions of every edge."""
         return (values + self._mirror(values)) / 2
 
-    def spread(self, values: Tensor) -> Tensor:
+    def to_columns(self, values: Tensor) -> Tensor:
         """Append the numbers of the halo to numbers [n, ...] of these nodes: [n + h, ...]."""
         return self.halo.spread(values)
 
@@ -136,9 +136,9 @@ class DistributedGraph(GraphRows):
         rows[~is_own] = self.num_nodes + at
         return Routes.to_places(self.ranks, self.record.begin, wanted), rows
 
-    def extent(self, values: Tensor) -> tuple[float, float]:
+    def min_max(self, values: Tensor) -> tuple[float, float]:
         """See :class:`~jsem_pyg.graph.structure.GraphRows`."""
-        low, high = super().extent(values)
+        low, high = super().min_max(values)
         ends = self.ranks.largest(torch.tensor([-low, high], dtype=torch.float64)).tolist()
         return -ends[0], ends[1]
 
