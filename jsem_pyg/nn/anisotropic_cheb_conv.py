@@ -158,8 +158,9 @@ def check_channels(
     x: Tensor, lin: Module, in_channels: int, num_scales: int, may_be_sparse: bool = False
 ) -> None:
     """Raise unless the map takes features of this layout, width and type."""
-    is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr) and x.dim() == 2
-    check_signal(x, may_be_sparse=is_sparse and may_be_sparse)
+    if x.layout != torch.strided:
+        is_matrix = x.layout in (torch.sparse_coo, torch.sparse_csr) and x.dim() == 2
+        check_signal(x, may_be_sparse=is_matrix and may_be_sparse)
     width = in_channels
     if width < 0:
         width = int(getattr(lin, "in_channels", -1)) // num_scales

@@ -201,14 +201,15 @@ def _normalized(
     """Compute S_ij = w_ij / sqrt(d_i d_j), loops included; "rw" scales its rows by sqrt(d)."""
     degree = structure.row_sums(weight)
     degree = degree if self_loop is None else degree + self_loop
-    isolated = degree == 0
     fill = (structure.min_max(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
+    isolated = None if isinstance(self_loop, float) else degree == 0  # a loop leaves no node alone
     # A GPU would have to wait for the answer to whether there are any.
-    has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
-    root = (torch.where(isolated, fill, degree) if has_isolated else degree).sqrt()
+    if isolated is not None and isolated.device.type == "cpu" and not numbers_of(isolated).any():
+        isolated = None
+    root = (degree if isolated is None else torch.where(isolated, fill, degree)).sqrt()
     off_diagonal = _between(structure, weight, root.reciprocal())
     diagonal = None if self_loop is None else self_loop / root / root
-    alone = isolated if has_isolated and self_loop is None else None
+    alone = isolated if self_loop is None else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
     others = {"rate": 1.0, "row_scale": row_scale, "isolated": alone, "condition": condition}
     return off_diagonal, diagonal, others
