@@ -14,6 +14,7 @@ from .._checks import (
     check_edge_index,
     check_edge_type,
     check_edge_weight,
+    check_keywords,
     check_positive_int,
 )
 from .._precision import check_type_of_layer, without_autocast
@@ -61,14 +62,11 @@ class RelationalChebConv(torch.nn.Module):
         add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
             before the normalisation. Self-loops in `edge_index` are then left out.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
-        normalization (str, optional): :obj:`"rw"`, by which a node takes means over its neighbours
-            as in :class:`torch_geometric.nn.RGCNConv`; :obj:`"sym"` or :obj:`None`, see
-            :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        degree (int, optional): Number of products with the adjacency matrix; :obj:`None` takes as
-            many as :obj:`tol` needs, five at :math:`t = 2`, eight at :math:`t = 5`.
-        tol (float): Relative error allowed, in the norm of the degrees for :obj:`"rw"`. The series
-            is cut at a hundredth of it, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        backend (str): What evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        **kwargs (optional): `normalization`, `degree`, `tol` and `backend`, as in
+            :func:`~jsem_pyg.diffusion.heat_diffusion`; by default :obj:`"rw"`, by which a node
+            takes means over its neighbours as in :class:`torch_geometric.nn.RGCNConv`, and a
+            :obj:`tol` of 0.1, in the norm of the degrees: five products at :math:`t = 2`, eight at
+            :math:`t = 5`.
 
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, C_{in})`,
@@ -96,11 +94,9 @@ class RelationalChebConv(torch.nn.Module):
         from_neighbors: bool = False,
         add_self_loops: bool = False,
         bias: bool = True,
-        normalization: str | None = "rw",
-        degree: int | None = None,
-        tol: float = 0.1,
-        backend: str = "auto",
+        **kwargs: Any,
     ) -> None:
+        check_keywords(self, kwargs, "normalization degree tol backend")
         super().__init__()
         check_bool("root_weight", root_weight)
         check_bool("from_neighbors", from_neighbors)
@@ -132,7 +128,8 @@ class RelationalChebConv(torch.nn.Module):
                 f"shape {list(start.shape)})."
             )
         self.time = DiffusionTime(start.expand(num_relations), learn_t)
-        self.options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
+        given = {"normalization": "rw", "tol": 0.1} | kwargs
+        self.options = HeatOptions(**given, self_loop=float(add_self_loops))
         self._reader = GraphReader()
         self.reset_parameters()
 
