@@ -123,11 +123,11 @@ def check_signal_range(name: str, value: Tensor) -> None:
     )
 
 
-def check_device(name: str, device: torch.device, x: Tensor, other: str = "x") -> None:
-    """Raise unless `device`, that of the argument `name`, is the device of x, called `other`."""
-    if device != x.device:
+def check_device(name: str, device: torch.device, expected: torch.device, other: str = "x") -> None:
+    """Raise unless `device`, that of the argument `name`, is the one that `other` is on."""
+    if device != expected:
         raise ValueError(
-            f"Expected '{name}' to be on the device of '{other}', {str(x.device)!r} "
+            f"Expected '{name}' to be on the device of '{other}', {str(expected)!r} "
             f"(got {str(device)!r})."
         )
 

@@ -76,7 +76,7 @@ def heat_operator(
         entries = laplacian_entries(
             structure, edge_weight, options.normalization, conductance, options.self_loop, node_mass
         )
-    slope = function.slope(entries[2]["rate"])
+    slope = function.slope(entries.rate)
     dtype = choose_dtype(given, structure.row.device, slope, options.tol)
     make = make or partial(structure.make_matrix, backend=options.backend)
     return operator_of_entries(entries, dtype, make)

@@ -47,12 +47,12 @@ def read_complex(
     reader.check_signal(structure, x)
     if edge_weight is not None:
         check_edge_vector("edge_weight", edge_weight, structure.num_edges)
-        reader.check(structure, x, "edge_weight", edge_weight, _check_edge_weight)
+        reader.check(structure, "edge_weight", edge_weight, _check_edge_weight)
         edge_weight = structure.weight_of_edges(edge_weight)
     if triangle_weight is not None:
         check_vector("triangle_weight", triangle_weight, structure.num_triangles, "triangle")
         check = partial(check_weight_range, "triangle_weight")
-        reader.check(structure, x, "triangle_weight", triangle_weight, check)
+        reader.check(structure, "triangle_weight", triangle_weight, check)
     return structure, edge_weight, triangle_weight
 
 

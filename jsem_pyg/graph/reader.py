@@ -95,11 +95,11 @@ class GraphReader:
         self.check_signal(structure, x)
         if weight is not None:
             check_edge_vector("edge_weight", weight, structure.num_edges)
-            self.check(structure, x, "edge_weight", weight, structure.check_weight)
+            self.check(structure, "edge_weight", weight, structure.check_weight)
         if edge_attr is not None:
             check_entry_order(edge_index)
             check_rows("edge_attr", edge_attr, structure.num_edges, "column of 'edge_index'")
-            self.check(structure, x, "edge_attr", edge_attr, structure.check_attr)
+            self.check(structure, "edge_attr", edge_attr, structure.check_attr)
         return structure, weight
 
     def recall(self, given: tuple[Any, ...], make: Callable[[], T], *context: Any) -> T:
@@ -128,17 +128,17 @@ class GraphReader:
 
     def check_signal(self, structure: Any, x: Tensor, argument: str = "edge_index") -> None:
         """Raise unless a signal is in range, and on the device of the structure."""
-        check_device(argument, structure.device, x)
+        check_device(argument, structure.device, x.device)
         if x.device.type == "cpu":
             check_signal_range("x", x)
         else:
-            self.check(structure, x, "x", x, lambda x: check_signal_range("x", x))
+            self.check(structure, "x", x, lambda x: check_signal_range("x", x))
 
     def check(
-        self, structure: Any, x: Tensor, name: str, values: Tensor, check: Callable[[Tensor], None]
+        self, structure: Any, name: str, values: Tensor, check: Callable[[Tensor], None]
     ) -> None:
-        """Raise unless values for the signal x pass a check; the same values are checked once."""
-        check_device(name, values.device, x)
+        """Raise unless values for a structure pass a check; the same values are checked once."""
+        check_device(name, values.device, structure.device)
         passed = self._passed.setdefault(structure, {})
         if values.device.type != "cpu":
             if name not in passed:

@@ -153,7 +153,7 @@ def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Te
             "Expected 'triangles' to be a [3, F] integer tensor, the nodes of each triangle "
             f"(got {triangles.dtype} of shape {list(triangles.shape)})."
         )
-    check_device("triangles", triangles.device, edge_index, "edge_index")
+    check_device("triangles", triangles.device, edge_index.device, "edge_index")
     check_node_index("triangles", triangles, num_nodes)
     triangles = triangles.detach().long().sort(0).values
     distinct = torch.unique(triangles, dim=1).size(1) if triangles.numel() else 0

@@ -86,13 +86,13 @@ class GraphRows(ABC):
     def check_weight(self, edge_weight: Tensor) -> None:
         """Raise unless weights [E] are in the supported range and alike in both directions."""
         check_edge_weight(edge_weight, self.num_edges)
-        check_device("edge_weight", edge_weight.device, self.row, "edge_index")
+        check_device("edge_weight", edge_weight.device, self.device, "edge_index")
         self._check_symmetric("edge_weight", edge_weight)
 
     def check_attr(self, edge_attr: Tensor) -> None:
         """Raise unless features [E, F] are finite and alike in both directions."""
         check_rows("edge_attr", edge_attr, self.num_edges, "column of 'edge_index'")
-        check_device("edge_attr", edge_attr.device, self.row, "edge_index")
+        check_device("edge_attr", edge_attr.device, self.device, "edge_index")
         check_finite("edge_attr", edge_attr)
         self._check_symmetric("edge_attr", edge_attr)
 

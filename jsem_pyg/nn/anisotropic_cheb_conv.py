@@ -104,7 +104,7 @@ class AnisotropicChebConv(AnisotropicDiffusion):
         is_first = maps_first(x, self.lin, self.out_channels, self.num_scales, self.time)
         may_be_sparse = is_first and not self.sees_nodes
         check_channels(x, self.lin, self.in_channels, self.num_scales, may_be_sparse)
-        times = read_layer_times(self.time, self.filter, x)
+        times = read_layer_times(self.time, self.filter, x.size(-1))
         given = edge_index, edge_weight, edge_attr, node_mass, edge_type
         operator = self.operator(x, times, *given)
         out = evolve(self.lin(x) if is_first else x, operator, times, self.options)

@@ -176,7 +176,7 @@ class AnisotropicDiffusion(MessagePassing):
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
         check_signal(x)
-        times = read_layer_times(self.time, self.filter, x)
+        times = read_layer_times(self.time, self.filter, x.size(-1))
         given = edge_index, edge_weight, edge_attr, node_mass, edge_type
         operator = self.operator(x, times, *given)
         return join_scales(evolve(x, operator, times, self.options))
@@ -214,7 +214,7 @@ class AnisotropicDiffusion(MessagePassing):
         if edge_type is not None:
             known, num_edges = self.num_relations or 0, graph.num_edges
             self._reader.check(
-                graph, x, "edge_type", edge_type, lambda e: check_edge_type(e, num_edges, known)
+                graph, "edge_type", edge_type, lambda e: check_edge_type(e, num_edges, known)
             )
         h = self.conduct(graph, x, edge_attr, edge_type)
         make = partial(PropagatedOperator, self, graph, weight, h) if self._is_observed else None

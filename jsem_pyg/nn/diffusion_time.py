@@ -84,9 +84,9 @@ class DiffusionTime(torch.nn.Module):
         return str(self.initial if self.num_channels is None else list(self.raw.shape))
 
 
-def read_layer_times(time: DiffusionTime, filter: Filter | None, x: Tensor) -> Times | Filter:
-    """Return the filter of a layer, or its times for signals like x."""
-    return read_times(time(), x.size(-1)) if filter is None else filter
+def read_layer_times(time: DiffusionTime, filter: Filter | None, width: int) -> Times | Filter:
+    """Return the filter of a layer, or its times for signals of so many channels."""
+    return read_times(time(), width) if filter is None else filter
 
 
 # Every layer has these: a property or method of its class.

@@ -72,7 +72,7 @@ class HypergraphChebConv(HypergraphDiffusion):
         check_signal(x, may_be_sparse=True)
         is_first = maps_first(x, self.lin, self.out_channels, self.num_scales, self.time)
         check_channels(x, self.lin, self.in_channels, self.num_scales)
-        times = read_layer_times(self.time, self.filter, x)
+        times = read_layer_times(self.time, self.filter, x.size(-1))
         graph = self.read(x, hyperedge_index, hyperedge_weight)
         out = hypergraph_heat(self.lin(x) if is_first else x, *graph, times, self.options)
         out = out.squeeze(-3) if is_first else self.lin(join_scales(out))

@@ -122,7 +122,7 @@ class HypergraphDiffusion(torch.nn.Module):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
         check_signal(x)
-        times = read_layer_times(self.time, self.filter, x)
+        times = read_layer_times(self.time, self.filter, x.size(-1))
         structure, weight = self.read(x, hyperedge_index, hyperedge_weight)
         return join_scales(hypergraph_heat(x, structure, weight, times, self.options))
 
@@ -156,7 +156,7 @@ class HypergraphDiffusion(torch.nn.Module):
         if hyperedge_weight is not None:
             structure.check_weight_shape(hyperedge_weight)
             check = structure.check_weight
-            self._reader.check(structure, x, "hyperedge_weight", hyperedge_weight, check)
+            self._reader.check(structure, "hyperedge_weight", hyperedge_weight, check)
         return structure
 
     def _multiply_weights(

@@ -122,8 +122,8 @@ class SimplicialDiffusion(torch.nn.Module):
     ) -> Tensor:
         """Diffuse the flows; see the class for shapes."""
         check_signal(x)
-        times = read_layer_times(self.time, self.filter, x)
-        up = read_layer_times(self.time_up, self.filter, x)
+        times = read_layer_times(self.time, self.filter, x.size(-1))
+        up = read_layer_times(self.time_up, self.filter, x.size(-1))
         weighted = read_complex(
             self._reader, edge_index, x, triangles, edge_weight, triangle_weight
         )

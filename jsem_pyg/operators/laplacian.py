@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -66,9 +66,17 @@ class HeatOperator:
         return out if self.isolated is None else out.masked_fill(self.isolated.unsqueeze(-1), 0.0)
 
 
-# The entries of S in the slots [nnz] and, if it has some, on the diagonal [N]; and the other fields
-# of its `HeatOperator`.
-Entries = tuple[Tensor, Tensor | None, dict[str, Any]]
+class Entries(NamedTuple):
+    """Holds the entries of S, and the other fields of its `HeatOperator`."""
+
+    off_diagonal: Tensor  # [nnz] in the slots
+    diagonal: Tensor | None  # [N]; None: zeros
+    rate: float = 1.0
+    row_scale: Tensor | None = None
+    isolated: Tensor | None = None
+    condition: float = 1.0
+
+
 # From entries in the slots and on the diagonal to S
 MakeMatrix = Callable[[Tensor, Tensor | None], Operator]
 
@@ -126,14 +134,13 @@ def laplacian_operator(
 
 def operator_of_entries(entries: Entries, dtype: torch.dtype, make: MakeMatrix) -> HeatOperator:
     """Make an operator of its entries, in a type, or in float64 if the scaling needs it."""
-    off_diagonal, diagonal, others = entries
-    if others["condition"] > _STEEPEST and off_diagonal.device.type != "mps":
+    off_diagonal, diagonal, rate, row_scale, isolated, condition = entries
+    if condition > _STEEPEST and off_diagonal.device.type != "mps":
         dtype = torch.float64
-    diagonal, row_scale = (
-        each if each is None else each.to(dtype) for each in (diagonal, others["row_scale"])
-    )
+    diagonal = None if diagonal is None else diagonal.to(dtype)
+    row_scale = None if row_scale is None else row_scale.to(dtype)
     matrix = make(off_diagonal.to(dtype), diagonal)
-    return HeatOperator(matrix, **others | {"row_scale": row_scale}, dtype=dtype)
+    return HeatOperator(matrix, rate, row_scale, isolated, condition, dtype)
 
 
 def laplacian_entries(
@@ -187,11 +194,10 @@ def scipy_matrix(structure: GraphStructure, entries: Entries) -> csr_array:
     It is what a factorisation needs.
     """
     size, (col, rowptr) = structure.num_nodes, scipy_indices(structure.csr)
-    off_diagonal, diagonal, others = entries
-    away = csr_array((off_diagonal.numpy(), col, rowptr), shape=(size, size))
-    stays = np.zeros(size) if diagonal is None else diagonal.numpy()
-    isolated = others.get("isolated")
-    stays = stays if isolated is None else np.where(isolated.numpy(), 1.0, stays)
+    away = csr_array((entries.off_diagonal.numpy(), col, rowptr), shape=(size, size))
+    stays = np.zeros(size) if entries.diagonal is None else entries.diagonal.numpy()
+    if entries.isolated is not None:
+        stays = np.where(entries.isolated.numpy(), 1.0, stays)
     return csr_array(away + dia_array((stays[None], [0]), (size, size)))
 
 
@@ -211,8 +217,7 @@ def _normalized(
     diagonal = None if self_loop is None else self_loop / root / root
     alone = isolated if self_loop is None else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
-    others = {"rate": 1.0, "row_scale": row_scale, "isolated": alone, "condition": condition}
-    return off_diagonal, diagonal, others
+    return Entries(off_diagonal, diagonal, 1.0, row_scale, alone, condition)
 
 
 def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> Entries:
@@ -227,8 +232,7 @@ def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) ->
         root = mass.to(weight.dtype).sqrt()
         off_diagonal, share = _between(structure, off_diagonal, 1 / root), share / root / root
         row_scale, condition = _row_scale(structure, root)
-    others = {"rate": rate, "row_scale": row_scale, "condition": condition}
-    return off_diagonal, 1 - share, others
+    return Entries(off_diagonal, 1 - share, rate, row_scale, None, condition)
 
 
 @torch.no_grad()

@@ -66,7 +66,7 @@ def prepare(reader, options, t, x, edge_index, weight=None):
     reader.check_signal(structure, x)
     if weight is not None:
         check_vector("weight", weight, structure.num_nodes, "node")  # before a reader looks at it
-        reader.check(structure, x, "weight", weight, structure.check_weight)
+        reader.check(structure, "weight", weight, structure.check_weight)
     times = read_times(t, x.size(-1))
     dtype = choose_dtype(x.dtype, x.device, times.slope(0.5), options.tol)
     operator = citation_operator(structure, options.backend, weight, dtype)

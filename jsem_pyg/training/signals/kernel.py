@@ -119,7 +119,7 @@ class Field:
             laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
             dense = scipy_matrix(self.structure, laplacian).toarray()
             value, mode = (torch.from_numpy(each) for each in np.linalg.eigh(dense))
-            self.kept[normalization] = laplacian[2]["rate"] * (1 - value), mode
+            self.kept[normalization] = laplacian.rate * (1 - value), mode
         return self.kept[normalization]
 
     @torch.no_grad()
@@ -135,7 +135,7 @@ class Field:
             return torch.stack([(mode[rows] * f) @ mode[columns].T for f in response(value)])
 
         laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
-        step, rate = 2 * scipy_matrix(self.structure, laplacian), laplacian[2]["rate"]
+        step, rate = 2 * scipy_matrix(self.structure, laplacian), laplacian.rate
         coefficient = cosine_coefficients(response, rate, None, TOL).T.contiguous()
         found = []
         for panel in columns.split(min(NARROW, self.width)):

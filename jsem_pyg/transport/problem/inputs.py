@@ -93,7 +93,7 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
     for each, factor in zip(features, (first, second), strict=True):
         check_float("features", each)
         check_points("features", each)
-        check_device("features", each.device, factor.x, "source")
+        check_device("features", each.device, factor.x.device, "source")
         if each.size(0) != factor.num_points or each.size(1) != features[0].size(1):
             raise ValueError(
                 f"Expected 'features' to be [{first.num_points}, d] and [{second.num_points}, d] "
