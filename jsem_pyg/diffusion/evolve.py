@@ -18,9 +18,8 @@ from .._precision import full_precision
 from ..graph.adjacency import Adjacency
 from ..graph.structure import GraphRows
 from ..kernels.chebyshev import SeriesOperator
-from ..kernels.torch_func import lasting
 from ..operators import HeatOperator
-from ..operators.laplacian import Entries, MakeMatrix, laplacian_entries, operator_of_entries
+from ..operators.laplacian import MakeMatrix, laplacian_entries, operator_of_entries
 from .heat_coefficients import LONGEST
 from .options import HeatOptions
 from .times import Times
@@ -70,28 +69,18 @@ def heat_operator(
     That is for signals of the type `given`, and for the times or the filter. `make` makes S of
     its entries; None: a kernel of the backend.
     """
-    if edge_weight is None and conductance is None and node_mass is None:
-        entries = _unweighted(structure, options.normalization, options.self_loop)
-    else:
-        entries = laplacian_entries(
-            structure, edge_weight, options.normalization, conductance, options.self_loop, node_mass
-        )
-    slope = function.slope(entries.rate)
-    dtype = choose_dtype(given, structure.row.device, slope, options.tol)
-    make = make or partial(structure.make_matrix, backend=options.backend)
-    return operator_of_entries(entries, dtype, make)
-
-
-@lasting
-def _unweighted(structure: GraphRows, normalization: str | None, self_loop: float) -> Entries:
-    """Compute the entries of a graph without weights, once for each choice."""
-    key = normalization, self_loop
-    if key not in structure.unweighted:
-        structure.unweighted[key] = laplacian_entries(
-            structure, None, normalization, None, self_loop
-        )
-    entries: Entries = structure.unweighted[key]
-    return entries
+    kind = options.normalization, options.self_loop
+    is_unweighted = edge_weight is None and conductance is None and node_mass is None
+    make_entries = partial(
+        laplacian_entries, structure, edge_weight, kind[0], conductance, kind[1], node_mass
+    )
+    entries = structure.once(kind, make_entries) if is_unweighted else make_entries()
+    dtype = choose_dtype(given, structure.device, function.slope(entries.rate), options.tol)
+    make_matrix = make or partial(structure.make_matrix, backend=options.backend)
+    make_operator = partial(operator_of_entries, entries, dtype, make_matrix)
+    if is_unweighted and make is None:
+        return structure.once((*kind, dtype, options.backend), make_operator)
+    return make_operator()
 
 
 def choose_dtype(given: torch.dtype, device: torch.device, slope: float, tol: float) -> torch.dtype:

@@ -38,11 +38,6 @@ class UndirectedEdges(NamedTuple):
     target: Tensor  #: [P] the node at the other end
     place: Tensor  #: [E] 4 p + form of each given edge; 4 P for one that is left out
 
-    @property
-    def has_repeated(self) -> bool:
-        """True if an edge was given more than once in one form."""
-        return bool((self.forms(torch.ones_like(self.place)) > 1).any())
-
     def forms(self, values: Tensor) -> Tensor:
         """Add up values [E, ...] of the given edges in each form of a pair: [P, 4, ...]."""
         shape = (4 * len(self.source) + 1, *values.shape[1:])
@@ -124,7 +119,8 @@ class HeteroGraph:
         if not keep_loops and bool((source == target).any()):
             say_of_self_loops(LEFT_OUT)
         self.pairs = read_pairs(source, target, relation, max(first, 1), form, keep_loops)
-        self._has_repeated = self.pairs.has_repeated
+        times_given = self.pairs.forms(torch.ones_like(relation))
+        self._has_repeated = bool((times_given > 1).any())
 
     @cached_property
     def structure(self) -> GraphStructure:

@@ -7,8 +7,9 @@ is owned by it; `reader.py` remembers it from call to call.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,8 @@ from ..kernels.edges import sort_edges
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency
+
+T = TypeVar("T")
 
 
 class GraphRows(ABC):
@@ -62,9 +65,15 @@ class GraphRows(ABC):
     col: Tensor
 
     @cached_property
-    def unweighted(self) -> dict[Any, Any]:
-        """Results that depend on this graph alone, without weights; others keep them here."""
+    def _made(self) -> dict[Any, Any]:
         return {}
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what `make()` makes of this graph alone, without weights; once for each key."""
+        if key not in self._made:
+            self._made[key] = lasting(make)()
+        found: T = self._made[key]
+        return found
 
     @property
     @abstractmethod

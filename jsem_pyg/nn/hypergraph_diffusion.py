@@ -129,14 +129,10 @@ class HypergraphDiffusion(torch.nn.Module):
     def read(
         self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor
     ) -> tuple[HypergraphStructure, OptTensor]:
-        """Read the hypergraph of a signal, and the weights [E] that are given and learned."""
-        structure = self._read(x, hyperedge_index, hyperedge_weight)
-        return structure, self._multiply_weights(x, structure, hyperedge_weight)
+        """Prepare or recall the hypergraph, and check it, the signal and the weights.
 
-    def _read(
-        self, x: Tensor, hyperedge_index: Any, hyperedge_weight: OptTensor
-    ) -> HypergraphStructure:
-        """Prepare or recall the hypergraph; check it, the signal and the weights that are given."""
+        Returns also the weights [E] that are given, times those that are learned.
+        """
         structure = hyperedge_index
         if not isinstance(structure, HypergraphStructure):
             known = hyperedge_weight if self.weight is None else self.weight.raw
@@ -157,7 +153,7 @@ class HypergraphDiffusion(torch.nn.Module):
             structure.check_weight_shape(hyperedge_weight)
             check = structure.check_weight
             self._reader.check(structure, "hyperedge_weight", hyperedge_weight, check)
-        return structure
+        return structure, self._multiply_weights(x, structure, hyperedge_weight)
 
     def _multiply_weights(
         self, x: Tensor, structure: HypergraphStructure, weight: OptTensor

@@ -31,7 +31,7 @@ from .._checks import (
 from ..graph.structure import GraphRows, GraphStructure
 from ..kernels.chebyshev import Operator
 from ..kernels.csr import scipy_indices
-from ..kernels.torch_func import is_transformed, lasting
+from ..kernels.torch_func import is_transformed
 
 NORMALIZATIONS = ("sym", "rw", None)
 MANY_SLOTS = 1 << 20  # from here on, memory counts more than a few calls of functions
@@ -281,11 +281,7 @@ def _degree(structure: GraphRows, edge_weight: Tensor | None) -> Tensor:
     """Sum the weights [E] around each node: [n]; without weights once for a graph."""
     if edge_weight is not None:
         return structure.row_sums(_slot_weights(structure, edge_weight))
-    if "degree" not in structure.unweighted:
-        make = lasting(lambda: structure.row_sums(_slot_weights(structure, None)))
-        structure.unweighted["degree"] = make()
-    degree: Tensor = structure.unweighted["degree"]
-    return degree
+    return structure.once("degree", lambda: structure.row_sums(_slot_weights(structure, None)))
 
 
 def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
