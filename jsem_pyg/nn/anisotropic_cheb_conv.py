@@ -105,8 +105,7 @@ class AnisotropicChebConv(AnisotropicDiffusion):
         may_be_sparse = is_first and not self.sees_nodes
         check_channels(x, self.lin, self.in_channels, self.num_scales, may_be_sparse)
         times = read_layer_times(self.time, self.filter, x.size(-1))
-        given = edge_index, edge_weight, edge_attr, node_mass, edge_type
-        operator = self.operator(x, times, *given)
+        operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass, edge_type)
         out = evolve(self.lin(x) if is_first else x, operator, times, self.options)
         out = out.squeeze(-3) if is_first else self.lin(join_scales(out))
         return out if self.bias is None else out + self.bias

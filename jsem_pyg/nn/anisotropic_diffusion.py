@@ -177,8 +177,7 @@ class AnisotropicDiffusion(MessagePassing):
         x = single_node_set(x)
         check_signal(x)
         times = read_layer_times(self.time, self.filter, x.size(-1))
-        given = edge_index, edge_weight, edge_attr, node_mass, edge_type
-        operator = self.operator(x, times, *given)
+        operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass, edge_type)
         return join_scales(evolve(x, operator, times, self.options))
 
     def operator(
@@ -207,9 +206,11 @@ class AnisotropicDiffusion(MessagePassing):
         return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass, edge_type)
 
     @eager
-    def _operator(self, x: Tensor, times: Times | Filter, *given: Any) -> HeatOperator:
+    def _operator(
+        self, x: Tensor, times: Times | Filter, edge_index: Adj, edge_weight: OptTensor,
+        edge_attr: OptTensor, node_mass: OptTensor, edge_type: OptTensor,
+    ) -> HeatOperator:  # fmt: skip
         """Make the operator of what `operator` is given, precise enough for x."""
-        edge_index, edge_weight, edge_attr, node_mass, edge_type = given
         graph, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         if edge_type is not None:
             known, num_edges = self.num_relations or 0, graph.num_edges

@@ -128,8 +128,8 @@ class RelationalChebConv(torch.nn.Module):
                 f"shape {list(start.shape)})."
             )
         self.time = DiffusionTime(start.expand(num_relations), learn_t)
-        kwargs = {"normalization": "rw", "tol": 0.1} | kwargs
-        self.options = HeatOptions(self_loop=float(add_self_loops), **kwargs)
+        heat: dict[str, Any] = {"normalization": "rw", "tol": 0.1} | kwargs
+        self.options = HeatOptions(self_loop=float(add_self_loops), **heat)
         self._reader = GraphReader()
         self.reset_parameters()
 
