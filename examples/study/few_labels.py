@@ -45,13 +45,6 @@ LABELS = [1, 5, 10]  # of each class
 BEST = "the best rival"
 RIVALS = ["logistic regression", REFERENCE, "label spreading", "GCN"]
 TEN_DRAWS = [REFERENCE, ABLATION, OURS]  # five of the others
-# Rows of commit 5c3383a9: where labels taught the conductance, and the same with every edge open.
-TAUGHT = {
-    "held-out labels, both ends": "held-out labels, every edge open",
-    "held-out labels, edge features": "held-out labels, every edge open",
-    "self-training on edges by held-out labels": ABLATION,
-    "end to end, both ends": "end to end, every edge open",
-}
 
 
 def draw_labels(y: Tensor, each: int, seed: int) -> Tensor:
@@ -107,30 +100,8 @@ def write_report(runs: pd.DataFrame, folder: Path) -> str:
         text += f"\n## Accuracy of {OURS}, less that of others\n\n"
         text += "Paired t-tests over the draws; p after Holm's correction within a column.\n\n"
         text += f"{as_markdown(differences(tests), '')}\n"
-    text += taught(runs)
     (folder / "few_labels.md").write_text(text)
     save_figure(draw(runs), folder / "few_labels.png")
-    return text
-
-
-def taught(runs: pd.DataFrame) -> str:
-    """The forms whose conductance labels taught, and what it added to the same with open edges."""
-    if not set(TAUGHT) & set(runs["method"]):
-        return ""
-    methods = dict.fromkeys(each for pair in TAUGHT.items() for each in reversed(pair))
-    methods = [REFERENCE, *methods]
-    text = "\n## Accuracy where labels teach the conductance, and with every edge open\n"
-    text += f"\n{as_markdown(mean_and_spread(runs, 'accuracy', methods), '')}\n"
-    cells = with_cells(runs)
-    tests = []
-    for method, reference in (*TAUGHT.items(), *((each, REFERENCE) for each in TAUGHT)):
-        pair = cells[cells["method"].isin([method, reference])]
-        if pair["method"].nunique() == 2 and pair["seed"].nunique() > 1:
-            found = paired_comparisons(pair, reference, score="accuracy")
-            tests.append(found.assign(reference=f"{method}, less {reference}"))
-    if tests:
-        text += "\nPaired t-tests over the draws; p after Holm's correction within a column.\n\n"
-        text += f"{as_markdown(differences(pd.concat(tests, ignore_index=True)), '')}\n"
     return text
 
 
