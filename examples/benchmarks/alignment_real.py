@@ -134,7 +134,7 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """By size of graph, kind and level of noise, and way."""
     size = rows.groupby("graph")["nodes"].transform("max")
     level = rows["noise"].str.extract(r"([0-9.]+)")[0].astype(float)
-    place = rows["way"].map(list(alignment_ways.WAYS).index)
+    place = rows["way"].map(alignment_ways.NAMES.index)
     order = rows.assign(_size=size, _level=level, _place=place)
     order = order.sort_values(["_size", "graph", "kind", "_level", "_place", "seed"])
     return order.drop(columns=["_size", "_level", "_place"])
@@ -149,7 +149,7 @@ def accuracy_table(rows: pd.DataFrame) -> pd.DataFrame:
     text = text.where(~best, "**" + text + "**")
     text = text.where(spread.isna(), text + " ± " + spread.map("{:.3f}".format))
     text = text.where(mean.notna(), "")
-    return text[[way for way in alignment_ways.WAYS if way in text]].reset_index()
+    return text[[way for way in alignment_ways.NAMES if way in text]].reset_index()
 
 
 def detail_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -171,7 +171,7 @@ def draw(rows: pd.DataFrame, file: Path) -> None:
     lines = math.ceil(len(panels) / columns)
     figure, axes = plt.subplots(lines, columns, squeeze=False, sharey=True, layout="constrained")
     figure.set_size_inches(3.1 * columns, 2.3 * lines + 0.7)
-    colours = dict(zip(alignment_ways.WAYS, plt.get_cmap("tab10").colors, strict=False))
+    colours = dict(zip(alignment_ways.NAMES, plt.get_cmap("tab10").colors, strict=False))
     handles: dict[str, Any] = {}
     for axis, ((graph, kind), part) in zip(axes.flat, panels, strict=False):
         axis.set_title(f"{graph}, {kind}", fontsize=9)
@@ -197,7 +197,8 @@ PAGE = """# Which node is which: real graphs
 Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your own as well.
 {machine}; every run on one thread, in a process of its own.
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
-FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
+FUGAL with its authors' `mu` for each graph; commit `c1abfc32` is the last that runs
+GRAMPA, CONE and GRASP. Every run is in `alignment_real_runs.csv`.
 
 Rows may be of different days, and CPU seconds are up to three times as many where the machine had
 other work: compare them where ways ran in turn.
