@@ -36,7 +36,8 @@ from torch_geometric.data import Data
 from jsem_pyg.nn import SigmoidConductance
 from jsem_pyg.training import interpolate
 
-HORSESHOES = {"horseshoe, 300": 300, "horseshoe, 600": 600}
+# Values and the first draw: at 300, draws 0 to 4 have chosen to how many values kernels are fitted.
+HORSESHOES = {"horseshoe, 300": (300, 5), "horseshoe, 600": (600, 0)}
 Guess = tuple[np.ndarray, np.ndarray, float]  # mean and deviation of the signal [N], noise
 
 
@@ -216,10 +217,11 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
                     rows.add({"family": family, "draw": 0, "method": name} | found)
             continue
         shoe, options = family in HORSESHOES, {}
+        count, first = HORSESHOES.get(family, (0, 0))
         if shoe:  # kernels and conductance are fitted to a third of the values
-            options = {"normalization": None, "max_fitted": HORSESHOES[family] // 3}
-        for draw in range(args.draws):
-            case = horseshoe(HORSESHOES[family], draw) if shoe else plant(family, draw, args.nodes)
+            options = {"normalization": None, "max_fitted": count // 3}
+        for draw in range(first, first + args.draws):
+            case = horseshoe(count, draw) if shoe else plant(family, draw, args.nodes)
             for name in (LEARNED, CUT) if shoe else methods:
                 if not rows.has(family, draw, name):
                     began = time.process_time()

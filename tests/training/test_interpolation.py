@@ -8,7 +8,7 @@ import pytest
 import torch
 from dense import dense_laplacian
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import DotProduct
 from torch.testing import assert_close
 from torch_geometric.data import Data
 
@@ -66,23 +66,6 @@ def draw(data, function, num_signals, noise, seed=0, weight=None):
     )
 
 
-class Given(Kernel):
-    """A kernel matrix, looked up by the numbers of nodes."""
-
-    def __init__(self, matrix):
-        self.matrix = matrix
-
-    def __call__(self, X, Y=None, eval_gradient=False):
-        Y = X if Y is None else Y
-        return self.matrix[X[:, 0].astype(int)][:, Y[:, 0].astype(int)]
-
-    def diag(self, X):
-        return self.matrix.diagonal()[X[:, 0].astype(int)]
-
-    def is_stationary(self):
-        return False
-
-
 @pytest.mark.parametrize("normalization", [None, "sym"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_numbers_are_those_of_scikit_learn(kernel, normalization, monkeypatch):
@@ -98,9 +81,11 @@ def test_the_numbers_are_those_of_scikit_learn(kernel, normalization, monkeypatc
     noise = float(found.noise) ** 2
     ones = np.linalg.solve(matrix[own][:, own] + noise * np.eye(20), np.ones(20))
     mean = ones @ y[observed, 0].numpy() / ones.sum()
-    peer = GaussianProcessRegressor(Given(matrix), alpha=noise, optimizer=None)
-    peer.fit(own[:, None], y[observed, 0].numpy() - mean)
-    expected, deviation = peer.predict(np.arange(36)[:, None], return_std=True)
+    value, mode = np.linalg.eigh(matrix)
+    root = mode * np.sqrt(value.clip(0))
+    peer = GaussianProcessRegressor(DotProduct(1e-9), alpha=noise, optimizer=None)
+    peer.fit(root[own], y[observed, 0].numpy() - mean)
+    expected, deviation = peer.predict(root, return_std=True)
     assert_close(found.mean.numpy(), expected + mean, rtol=1e-5, atol=1e-5)
     unexplained = 1 - matrix[:, own] @ ones  # of the mean, which is not known
     deviation = np.sqrt(deviation**2 + unexplained**2 / ones.sum())
@@ -232,6 +217,17 @@ def test_planted_conductances_are_found_and_pay():
     assert_close(h, learned.conductance.to(h), rtol=1e-5, atol=1e-5)
 
 
+def test_no_kernel_is_likelier_on_the_edges_that_were_learned():
+    data = grid(8, 5)
+    planted = torch.where(data.edge_attr[:, 0] > 0, 0.02, 1.0) * data.edge_weight
+    _, y = draw(data, KERNELS["heat"](6.0), 2, 0.1, 5, planted)
+    observed = torch.randperm(64, generator=torch.Generator().manual_seed(5))[:40]
+    found = interpolate(data, y[observed], observed, conductance=SigmoidConductance(2))
+    data.edge_weight = data.edge_weight * found.conductance
+    again = interpolate(data, y[observed], observed)
+    assert again.log_likelihood < found.log_likelihood + 0.1
+
+
 def test_deviations_cover_what_is_hidden():
     data = grid(8)
     signal, y = draw(data, KERNELS["heat"](4.0), 40, 0.2)
@@ -305,10 +301,12 @@ def test_intervals_hold_the_signal():
     assert np.mean(heat) < np.mean(inside)
 
 
-def test_sampled_deviations_are_near_the_exact_ones(monkeypatch):
+@pytest.mark.parametrize("few", [0, 100])  # kernels, of which compiled code adds up the terms
+def test_sampled_deviations_are_near_the_exact_ones(few, monkeypatch):
     data, observed = grid(7), torch.arange(0, 49, 3)
     _, y = draw(data, KERNELS["heat"](4.0), 3, 0.2)
     exact = interpolate(data, y[observed], observed)
+    monkeypatch.setattr("jsem_pyg.training.signals.kernel.FEW", few)
     monkeypatch.setattr("jsem_pyg.training.signals.kernel.LARGEST_DENSE", 0)
     monkeypatch.setattr("jsem_pyg.training.signals.condition.SAMPLES", 2000)
     sampled = interpolate(data, y[observed], observed, seed=1)
@@ -329,7 +327,6 @@ def test_a_part_of_a_long_graph_is_fitted():
     path = torch.stack([nodes[:-1], nodes[1:]])
     data = Data(edge_index=torch.cat([path, path.flip(0)], 1), num_nodes=200)
     data.edge_weight = torch.ones(data.num_edges)
-    data.edge_attr = torch.zeros(data.num_edges, 1)
     signal, y = draw(data, KERNELS["heat"](20.0), 40, 0.1)
     observed = torch.randperm(200, generator=torch.Generator().manual_seed(2))[:90]
     whole = interpolate(data, y[observed], observed, **HEAT)

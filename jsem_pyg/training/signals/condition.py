@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .kernel import Field, Kernel
 from .likelihood import Point, solve
@@ -24,12 +24,7 @@ def likely_points(best: Point, grid: Sequence[Point], count: int) -> list[Point]
 
 @torch.no_grad()
 def condition(
-    field: Field,
-    y: Tensor,
-    nodes: Tensor,
-    best: Point,
-    points: Sequence[Point],
-    generator: torch.Generator,
+    field: Field, y: Tensor, nodes: Tensor, best: Point, points: Sequence[Point], draws: Generator
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Given values, compute means, deviations [N, S], noises [S], and amplitudes [S] of the best.
 
@@ -55,7 +50,7 @@ def condition(
             prior = mode.square() @ kernel(t, value)
             left, out = prior / kappa - white.square().sum(0), near @ alpha
         else:
-            left = _sampled_variance(field, factor, kappa, nodes, point, generator)
+            left = _sampled_variance(field, factor, kappa, nodes, point, draws)
             out = field.filter(alpha, nodes, kernel, t)
         found = mean + out[:, :-1]
         # What is not explained, of the signal and of a mean that is known by the values only.
@@ -70,21 +65,15 @@ def condition(
 
 
 def _sampled_variance(
-    field: Field,
-    factor: Tensor,
-    kappa: Tensor,
-    nodes: Tensor,
-    point: Point,
-    generator: torch.Generator,
+    field: Field, factor: Tensor, kappa: Tensor, nodes: Tensor, point: Point, draws: Generator
 ) -> Tensor:
     """Estimate what is left by draws of the process, less what is interpolated from them."""
     total = torch.zeros(field.structure.num_nodes, dtype=torch.float64)
     samples = round(SAMPLES * point.weight)
-    for panel in torch.arange(samples).split(field.width):
-        count = len(panel)
-        white = torch.randn(len(total), count, dtype=torch.float64, generator=generator)
+    for count in map(len, torch.arange(samples).split(field.width)):
+        white = torch.randn(len(total), count, dtype=torch.float64, generator=draws)
         drawn = field.filter(white, None, point.kernel, point.t, 0.5) / kappa.sqrt()
-        noise = torch.randn(len(nodes), count, dtype=torch.float64, generator=generator)
+        noise = torch.randn(len(nodes), count, dtype=torch.float64, generator=draws)
         solved = torch.cholesky_solve(drawn[nodes] + math.sqrt(point.r) * noise, factor)
         explained = field.filter(solved, nodes, point.kernel, point.t) / kappa
         total += (drawn - explained).square().sum(1)

@@ -87,7 +87,7 @@ def interpolate(
             :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place by the most likely kernel.
             None: weights as given.
         t: The time to start from, > 0. None: the likelihood is climbed from its highest maxima
-            among 31 times and 77 noises.
+            among 31 times, each with its most likely noise.
         normalization: "sym", or None for the Laplacian D - W, which often suits grids and meshes,
             "sym" graphs whose degrees differ much; "auto", both, averaged by their weight.
         max_fitted: Of more observed nodes, only this number is used to fit time, noise and
@@ -152,8 +152,7 @@ def interpolate(
         fitted = read_field(data.subgraph(part), trained)
         place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
         some = part[place] == observed
-    best, log_likelihood = Point(kernels[0], 1.0, 0.1, 1.0), math.nan
-    grid: list[Point] = []
+    best, grid, log_likelihood = Point(kernels[0], 1.0, 0.1, 1.0), list[Point](), math.nan
     if bool(varies.any()):
         best, grid, log_likelihood = find_likely(
             fitted, kernels, y[some][:, varies], place[some], t
@@ -234,13 +233,9 @@ def _part_around(
     ends = structure.row.numpy(), structure.col.numpy()
     pattern = csr_array((np.ones(len(ends[0])), ends), shape=(size, size))
     order = breadth_first_order(pattern, int(observed[centre]), return_predecessors=False)
-    is_observed = np.zeros(size, dtype=bool)
-    is_observed[observed] = True
-    reached = is_observed[order].cumsum()
+    reached = np.isin(order, observed).cumsum()
     if reached[-1] < count:
         return None
     part = np.sort(order[: int(reached.searchsorted(count)) + 1])
-    inside = np.zeros(size, dtype=bool)
-    inside[part] = True
     leaving = pattern[part].sum() - pattern[part][:, part].sum()
     return torch.from_numpy(part).long() if leaving < _LEAVING * len(part) else None

@@ -1,6 +1,7 @@
 """Kernels on a graph: functions of its Laplacian, as covariances of its nodes."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.data import Data
 
 from ...diffusion.filter_coefficients import cosine_coefficients
-from ...diffusion.filters import FromFunction
+from ...diffusion.filters import FilterBank, FromFunction
 from ...graph import GraphStructure
 from ...graph.reader import check_data, read_data
 from ...nn.conductance import conduct
@@ -20,7 +21,9 @@ from ...operators.laplacian import laplacian_entries, scipy_matrix
 LARGEST_DENSE = 2_000  # nodes of a graph with exact kernels and variances, by its eigenvectors
 TIMES = np.geomspace(0.03, 1e3, 31)  # over the mean degree
 PANEL, PANEL_SIZE = 256, 2**25  # columns that are diffused at once, and numbers in them
-NARROW = 64  # of the panels from which only a few rows are taken
+NARROW = 16  # columns of the panels from which only a few rows are taken
+FEW = 8  # kernels that take less time together than all terms of the series do
+ROUNDING = 1e-14  # of functions of the eigenvalues, next to which a part of them is none
 TOL = 1e-9  # of the kernel, below what the noise adds to it
 
 
@@ -80,20 +83,14 @@ class Field:
         return torch.from_numpy(TIMES) / (self.mean_degree if kernel.normalization is None else 1.0)
 
     def filter(
-        self,
-        columns: Tensor,
-        nodes: Tensor | None,
-        kernel: Kernel,
-        t: Tensor | float,
-        power: float = 1.0,
+        self, x: Tensor, nodes: Tensor | None, kernel: Kernel, t: Tensor | float, power: float = 1.0
     ) -> Tensor:
         """Filter columns [M, P] that live on some nodes, or on all (None): [N, P]."""
         if nodes is not None:
-            x = columns.new_zeros(self.structure.num_nodes, columns.size(1))
-            columns = x.index_copy(0, nodes, columns)
+            x = x.new_zeros(self.structure.num_nodes, x.size(1)).index_copy(0, nodes, x)
         function = FromFunction(lambda value: kernel(t, value) ** power)
         weight, kind = self.conducted(), kernel.normalization
-        out: Tensor = function(columns, self.structure, weight, normalization=kind, tol=TOL)
+        out: Tensor = function(x, self.structure, weight, normalization=kind, tol=TOL)
         return out
 
     def covariance(self, nodes: Tensor, kernel: Kernel, t: Tensor) -> Tensor:
@@ -132,25 +129,43 @@ class Field:
 
         if self.is_small:
             value, mode = self.modes(normalization)
-            return torch.stack([(mode[rows] * f) @ mode[columns].T for f in response(value)])
+            share, part = _few(response(value))
+            few = torch.stack([(mode[rows] * f) @ mode[columns].T for f in part])
+            return (share @ few.flatten(1)).unflatten(1, few.shape[1:])
+
+        found: list[Tensor] = []
+        if len(kernels) <= FEW:  # compiled code adds up the terms of each
+            bank = FilterBank(*(FromFunction(partial(kernel.__call__, t)) for kernel, t in kernels))
+            options = {"normalization": normalization, "tol": TOL}
+            for panel in columns.split(max(1, self.width // len(kernels))):
+                unit = torch.zeros(self.structure.num_nodes, len(panel), dtype=torch.float64)
+                unit[panel, range(len(panel))] = 1
+                found.append(bank(unit, self.structure, self.conducted(), **options)[:, rows])
+            return torch.cat(found, -1)
 
         laplacian = laplacian_entries(self.structure, self.conducted(), normalization)
         step, rate = 2 * scipy_matrix(self.structure, laplacian), laplacian.rate
-        coefficient = cosine_coefficients(response, rate, None, TOL).T.contiguous()
-        found = []
-        for panel in columns.split(min(NARROW, self.width)):
-            term = np.zeros((self.structure.num_nodes, len(panel)))
-            term[panel.numpy(), np.arange(len(panel))] = 1
+        share, part = _few(cosine_coefficients(response, rate, None, TOL).T)
+        kept = np.empty((part.size(1), len(rows), NARROW))
+        for panel in columns.split(NARROW):
+            term = np.zeros((self.structure.num_nodes, NARROW))
+            term[panel.numpy(), range(len(panel))] = 1
             before = step @ term / 2  # T_(-1) = T_1
-            kept = np.empty((coefficient.size(1), len(rows), len(panel)))
-            for k in range(len(kept)):
-                kept[k] = term[rows.numpy()]
+            for each in kept:
+                np.take(term, rows.numpy(), 0, each, "clip")
                 after = step @ term
                 after -= before
                 before, term = term, after
-            terms = torch.from_numpy(kept)
-            found.append((coefficient @ terms.flatten(1)).unflatten(1, terms.shape[1:]))
+            sums = share @ (part @ torch.from_numpy(kept).flatten(1))
+            found.append(sums.unflatten(1, kept.shape[1:])[..., : len(panel)])
         return torch.cat(found, -1)
+
+
+def _few(functions: Tensor) -> tuple[Tensor, Tensor]:
+    """Write functions [F, X], which are much alike, as [F, P] times a few [P, X]."""
+    left, size, right = torch.linalg.svd(functions, full_matrices=False)
+    count = int((size > ROUNDING * size[0]).sum())
+    return left[:, :count] * size[:count], right[:count]
 
 
 def read_field(data: Data, conductance: Module | None) -> Field:
