@@ -23,9 +23,9 @@ def compute_dtype(x: Tensor | None) -> torch.dtype:
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     """Return a region without autocast: a recurrence would add up errors of low precision."""
-    if not (_has_autocast(device.type) and torch.is_autocast_enabled(device.type)):
-        return nullcontext()
-    return torch.autocast(device.type, enabled=False)
+    kind = device.type
+    is_autocast = _has_autocast(kind) and torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if is_autocast else nullcontext()
 
 
 @torch.compiler.assume_constant_result  # torch.compile cannot trace it before torch 2.13

@@ -97,14 +97,13 @@ class SparseOperator(SeriesOperator):
         scales, source = coefficients.size(1), x.detach().contiguous().numpy()
         out = np.empty((scales, *x.shape), call.dtype)
         kept = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
-        last = scratch(kept, call.dtype)
+        last, own = scratch(kept, call.dtype), 0 if keep else 2
 
-        def allocate() -> tuple[Array, Array]:
-            return _tiles(call, 0 if keep else 2), _tiles(call, scales)
+        def allocate() -> Array:
+            return _tiles(call, own + scales)
 
-        def stages(tile: int, thread: int, memory: tuple[Array, Array]) -> Iterator[Stage]:
-            own, result = memory
-            terms = tuple(last[:, tile] if keep else own)
+        def stages(tile: int, thread: int, memory: Array) -> Iterator[Stage]:
+            terms, result = tuple(last[:, tile] if keep else memory[:own]), memory[own:]
             first, weight = tile * len(call.lanes), _weight(call, tile)
             yield partial(pack, terms[0], source, call.pattern.node, first, call.lanes)
             for steps in _steps(call):
