@@ -48,9 +48,8 @@ class HeteroChebConv(torch.nn.Module):
         t (float, list or torch.Tensor): Initial diffusion time :math:`t_r > 0`, a number or one
             for each relation.
         root_weight (bool): Whether a map of the node itself is added, one for each node type.
-        **kwargs (optional): `learn_t`, `num_bases`, `from_neighbors`, `add_self_loops`, `bias`,
-            `normalization`, `degree`, `tol` and `backend`, as in
-            :class:`~jsem_pyg.nn.RelationalChebConv`.
+        **kwargs (optional): `learn_t`, `num_bases`, `from_neighbors`, `bias`, `normalization`,
+            `degree`, `tol` and `backend`, as in :class:`~jsem_pyg.nn.RelationalChebConv`.
 
     Shapes:
         - **input:** for each node type features :math:`(|\mathcal{V}_a|, C_a)`, for each edge type
@@ -77,8 +76,8 @@ class HeteroChebConv(torch.nn.Module):
         root_weight: bool = False,
         **kwargs: Any,
     ) -> None:
-        known = "learn_t num_bases from_neighbors add_self_loops bias normalization degree"
-        check_keywords(self, kwargs, f"{known} tol backend")
+        known = "learn_t num_bases from_neighbors bias normalization degree tol backend"
+        check_keywords(self, kwargs, known)
         super().__init__()
         check_bool("root_weight", root_weight)
         self.node_types, self.edge_types = read_metadata(metadata)

@@ -59,8 +59,6 @@ class RelationalChebConv(torch.nn.Module):
             :math:`e^{-t_r \mathbf{L}_r}`, at short times the means of
             :class:`torch_geometric.nn.RGCNConv`. It suits nodes whose own features say little,
             such as learned embeddings.
-        add_self_loops (bool): Whether every node gets a self-loop of weight one in its relations,
-            before the normalisation. Self-loops in `edge_index` are then left out.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         **kwargs (optional): `normalization`, `degree`, `tol` and `backend`, as in
             :func:`~jsem_pyg.diffusion.heat_diffusion`; by default :obj:`"rw"`, by which a node
@@ -92,7 +90,6 @@ class RelationalChebConv(torch.nn.Module):
         num_bases: int | None = None,
         root_weight: bool = False,
         from_neighbors: bool = False,
-        add_self_loops: bool = False,
         bias: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -100,7 +97,6 @@ class RelationalChebConv(torch.nn.Module):
         super().__init__()
         check_bool("root_weight", root_weight)
         check_bool("from_neighbors", from_neighbors)
-        check_bool("add_self_loops", add_self_loops)
         check_bool("bias", bias)
         check_positive_int("out_channels", out_channels)
         if isinstance(num_relations, tuple | list):
@@ -129,7 +125,7 @@ class RelationalChebConv(torch.nn.Module):
             )
         self.time = DiffusionTime(start.expand(num_relations), learn_t)
         heat: dict[str, Any] = {"normalization": "rw", "tol": 0.1} | kwargs
-        self.options = HeatOptions(self_loop=float(add_self_loops), **heat)
+        self.options = HeatOptions(**heat)
         self._reader = GraphReader()
         self.reset_parameters()
 

@@ -51,9 +51,7 @@ class RelationalGraph:
             )
         self.options, self.device, self.relations = options, weight.device, list[_Relation]()
         is_loop = pairs.source == pairs.target
-        if bool(is_loop.any()) and options.self_loop:
-            say_of_self_loops("are replaced by those of add_self_loops.")
-        elif bool(is_loop.any()):
+        if bool(is_loop.any()):
             say_of_self_loops("count as in RGCNConv: a node is one of its own neighbours.")
         for number in range(num_relations):
             here = (pairs.relation == number) & (weight > 0)
@@ -62,8 +60,8 @@ class RelationalGraph:
             node, row = ends.unique(return_inverse=True)
             if not len(node):
                 continue
-            self_loop: float | Tensor = options.self_loop
-            if self_loop == 0 and bool(loop.any()):
+            self_loop: float | Tensor = 0.0
+            if bool(loop.any()):
                 size = int(torch.cat([node, pairs.source[loop]]).max()) + 1
                 own = weight.new_zeros(size).index_add(0, pairs.source[loop], weight[loop])
                 self_loop = own[node]

@@ -58,9 +58,6 @@ def dense_heat(adjacency, t, options):
 
 
 def dense_laplacian(adjacency, options):
-    if options.self_loop:
-        adjacency = adjacency - adjacency.diag().diag()
-    adjacency = adjacency + options.self_loop * torch.eye(len(adjacency), dtype=torch.float64)
     degree = adjacency.sum(1)
     laplacian = torch.diag(degree) - adjacency
     degree = torch.where(degree > 0, degree, 1)
@@ -129,7 +126,6 @@ def assert_same(actual, expected, **tolerance):
         {},
         {"num_bases": 2},
         {"root_weight": True, "bias": False},
-        {"add_self_loops": True, "from_neighbors": True},
         {"from_neighbors": True, "num_bases": 3},
         {"from_neighbors": True, "normalization": "sym"},
         {"normalization": "sym", "root_weight": True},
@@ -394,14 +390,13 @@ def test_errors_name_the_argument(make, words):
 
 
 @pytest.mark.parametrize("normalization", ["rw", "sym", None])
-@pytest.mark.parametrize("add_self_loops", [False, True])
-def test_self_loops_count_as_in_means_and_are_said_once(normalization, add_self_loops, caplog):
+def test_self_loops_count_as_in_means_and_are_said_once(normalization, caplog):
     """One is given twice, one with both its types, one alone in its relation."""
     say_of_self_loops.cache_clear()
     edges = make_edges()
     edges[CITES] = torch.cat([edges[CITES], torch.tensor([[0, 0, 5, 2], [0, 0, 5, 2]])], 1)
     weights = {CITES: torch.rand(edges[CITES].size(1)).double() + 0.1}
-    options = {"normalization": normalization, "add_self_loops": add_self_loops, "tol": 1e-9}
+    options = {"normalization": normalization, "tol": 1e-9}
     conv = bent(HeteroChebConv(4, 3, METADATA, **options)).double()
     x_dict = make_features()
     for _ in range(2):
