@@ -34,8 +34,7 @@ def content_hash(path: Path) -> str:
 
 
 def write_whole(
-    path: str | os.PathLike[str],
-    content: bytes | memoryview | Callable[[BinaryIO], object],
+    path: str | os.PathLike[str], content: bytes | memoryview | Callable[[BinaryIO], object]
 ) -> None:
     """Write bytes, or what a function writes, to a temporary file that takes the name `path` then.
 

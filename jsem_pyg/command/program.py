@@ -94,8 +94,7 @@ _verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more."
 
 
 @click.group(
-    cls=_Group,
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
 )
 @click.version_option(version_of("jsem_pyg"), prog_name="jsem-pyg")
 def main() -> None:
@@ -117,10 +116,7 @@ Examples:
 @main.command("map", epilog=_EXAMPLES)
 @click.argument("file", type=_FILE)
 @click.option(
-    "-o",
-    "--output",
-    type=_PATH,
-    help="Folder to write to.  [default: FILE-map, no suffix]",
+    "-o", "--output", type=_PATH, help="Folder to write to.  [default: FILE-map, no suffix]"
 )
 @click.option("-c", "--column", "columns", multiple=True, help="Column to cluster.  [guessed]")
 @click.option(
@@ -215,12 +211,7 @@ def map_command(
 @_cache_option
 @_verbose_option
 def predict_command(
-    folder: Path,
-    file: Path,
-    output: Path | None,
-    reading: Any,
-    cache: Path,
-    verbose: bool,
+    folder: Path, file: Path, output: Path | None, reading: Any, cache: Path, verbose: bool
 ) -> None:
     """Assign the rows of FILE to the clusters of the map in FOLDER, each by itself.
 

@@ -8,8 +8,4 @@ common. :func:`robust_standardize` brings them to a common scale.
 from .forman_ricci import forman_curvature, jaccard_overlap
 from .standardize import robust_standardize
 
-__all__ = [
-    "forman_curvature",
-    "jaccard_overlap",
-    "robust_standardize",
-]
+__all__ = ["forman_curvature", "jaccard_overlap", "robust_standardize"]

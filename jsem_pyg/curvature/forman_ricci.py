@@ -3,12 +3,7 @@
 import torch
 from torch import Tensor
 
-from .._checks import (
-    check_choice,
-    check_edge_index_shape,
-    check_edge_vector,
-    check_weight_range,
-)
+from .._checks import check_choice, check_edge_index_shape, check_edge_vector, check_weight_range
 from ..graph import GraphStructure
 from ..graph.reader import read_structure
 from ..kernels.triangles import forman, square_counts, triangle_counts

@@ -111,10 +111,7 @@ def rounding_error(dtype: torch.dtype, slope: float) -> float:
 
 
 def evolve(
-    x: Tensor,
-    operator: HeatOperator | CompiledGraph,
-    times: SpectralFunction,
-    options: HeatOptions,
+    x: Tensor, operator: HeatOperator | CompiledGraph, times: SpectralFunction, options: HeatOptions
 ) -> Tensor:
     """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D].
 

@@ -58,10 +58,8 @@ def low_modes(
         \mathbf{L} \mathbf{v}_j = \lambda_j \mathbf{v}_j, \qquad
         0 = \lambda_1 \le \lambda_2 \le \dots \le \lambda_k
 
-    They are what spectral clustering, Laplacian eigenmaps, diffusion maps, the spectral start of
-    UMAP and positional encodings are made of. Each connected component has one eigenvalue zero; its
-    mode, the root of the degrees there, comes first, that of the largest component before others.
-    An isolated node is a component.
+    Each connected component, also an isolated node, has one eigenvalue zero; its mode, the root of
+    the degrees there, comes first, that of the largest component before others.
 
     Random signals go through a Chebyshev filter that damps all but the lowest modes, L is
     diagonalised on the result (Rayleigh and Ritz), and both are repeated until the residual is
@@ -227,12 +225,7 @@ Damp = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def _iterate(
-    operator: HeatOperator,
-    damp: Damp,
-    rest: _Rest,
-    block: Tensor,
-    wanted: int,
-    tol: float,
+    operator: HeatOperator, damp: Damp, rest: _Rest, block: Tensor, wanted: int, tol: float
 ) -> tuple[Tensor, Tensor]:
     """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
     for _ in range(MOST_ROUNDS):

@@ -12,9 +12,4 @@ from .diffusion_label_spreading import DiffusionLabelSpreading
 from .diffusion_map import DiffusionMap
 from .heat_diffusion import HeatDiffusion
 
-__all__ = [
-    "DiffusionClusterer",
-    "DiffusionLabelSpreading",
-    "DiffusionMap",
-    "HeatDiffusion",
-]
+__all__ = ["DiffusionClusterer", "DiffusionLabelSpreading", "DiffusionMap", "HeatDiffusion"]

@@ -105,12 +105,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters = n_clusters
         self.max_clusters = max_clusters
         super().__init__(
-            n_neighbors,
-            metric=metric,
-            scale=scale,
-            t=t,
-            kernel=kernel,
-            random_state=random_state,
+            n_neighbors, metric=metric, scale=scale, t=t, kernel=kernel, random_state=random_state
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:

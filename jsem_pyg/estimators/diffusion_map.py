@@ -68,12 +68,7 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
     ) -> None:
         self.n_components = n_components
         super().__init__(
-            n_neighbors,
-            metric=metric,
-            scale=scale,
-            t=t,
-            kernel=kernel,
-            random_state=random_state,
+            n_neighbors, metric=metric, scale=scale, t=t, kernel=kernel, random_state=random_state
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:

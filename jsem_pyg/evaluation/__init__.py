@@ -8,9 +8,4 @@ from .clustering import clustering_scores, partition_scores
 from .energy import dirichlet_energy
 from .modularity import modularity
 
-__all__ = [
-    "clustering_scores",
-    "dirichlet_energy",
-    "modularity",
-    "partition_scores",
-]
+__all__ = ["clustering_scores", "dirichlet_energy", "modularity", "partition_scores"]

@@ -14,13 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .._checks import (
-    INDICES,
-    check_device,
-    check_edge_index_shape,
-    check_node_index,
-    check_tensor,
-)
+from .._checks import INDICES, check_device, check_edge_index_shape, check_node_index, check_tensor
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.torch_func import lasting

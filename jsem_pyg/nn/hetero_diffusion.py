@@ -62,10 +62,7 @@ class HeteroDiffusion(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        metadata: Metadata,
-        t: float | Sequence[float] | Tensor = 5.0,
-        **kwargs: Any,
+        self, metadata: Metadata, t: float | Sequence[float] | Tensor = 5.0, **kwargs: Any
     ) -> None:
         check_keywords(self, kwargs, "learn_t normalization degree tol backend filter rate")
         super().__init__()

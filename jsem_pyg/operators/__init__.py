@@ -9,8 +9,4 @@ and `hypergraph.py` and `hodge.py` have those of hypergraphs and of flows on edg
 from ..kernels.chebyshev import Operator
 from .laplacian import HeatOperator, laplacian_operator
 
-__all__ = [
-    "HeatOperator",
-    "Operator",
-    "laplacian_operator",
-]
+__all__ = ["HeatOperator", "Operator", "laplacian_operator"]

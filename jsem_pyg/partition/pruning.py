@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import (
-    check_finite,
-    check_number,
-    check_positive,
-    check_rows,
-)
+from .._checks import check_finite, check_number, check_positive, check_rows
 from .._groups import group_firsts, group_order
 from ..graph import GraphStructure
 from ..graph.reader import read_data

@@ -5,13 +5,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import (
-    check_bool,
-    check_edge_index,
-    check_edge_type,
-    check_edge_weight,
-    check_rows,
-)
+from .._checks import check_bool, check_edge_index, check_edge_type, check_edge_weight, check_rows
 from ..graph.relations import read_pairs
 from ._batch import check_single
 

@@ -75,11 +75,7 @@ def test_values_of_a_csr_tensor_learn(graph):
 @pytest.mark.parametrize(
     ("edge_index", "error", "message"),
     [
-        (
-            scipy.sparse.eye_array(3),
-            TypeError,
-            "SciPy's.*from_scipy_sparse_matrix",
-        ),
+        (scipy.sparse.eye_array(3), TypeError, "SciPy's.*from_scipy_sparse_matrix"),
         ([[0, 1], [1, 0]], TypeError, r"'edge_index' to be a \[2, E\] integer tensor .got list"),
         (torch.zeros(3, 2).long(), ValueError, r"shape \[2, E\] .got \[3, 2\]"),
         (torch.zeros(2, 2), ValueError, "integer type, int64 or int32 .got torch.float32"),

@@ -5,11 +5,7 @@ import torch
 from layer_cases import CHANNELS, Similarity, bend, call, make_data
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.nn import (
-    AnisotropicChebConv,
-    AnisotropicDiffusion,
-    DiffusionClassifier,
-)
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 
 HERE = ["reference", "torch", "torch_sparse", "numba"]
 

@@ -5,15 +5,7 @@ Compilers are slow: a few cases run by default, the others at night.
 
 import pytest
 import torch
-from layer_cases import (
-    CHANNELS,
-    NUM_NODES,
-    Similarity,
-    bend,
-    call,
-    count_preparations,
-    make_data,
-)
+from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, count_preparations, make_data
 from night import night
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import forward_ad
@@ -72,8 +64,7 @@ def assert_same(actual, expected):
 
 
 @pytest.mark.parametrize(
-    ("normalization", "conductance"),
-    [("rw", "mlp"), *night(("sym", "mlp"), (None, "sigmoid"))],
+    ("normalization", "conductance"), [("rw", "mlp"), *night(("sym", "mlp"), (None, "sigmoid"))]
 )
 def test_values_and_gradients(normalization, conductance):
     model, data = Model(normalization=normalization, conductance=conductance), make_data()
@@ -164,8 +155,7 @@ def test_bad_input_is_named():
 
 
 @pytest.mark.parametrize(
-    ("normalization", "prepared"),
-    [("rw", True), *night(("sym", False), (None, True))],
+    ("normalization", "prepared"), [("rw", True), *night(("sym", False), (None, True))]
 )
 def test_heat_diffusion(normalization, prepared):
     data = make_data()

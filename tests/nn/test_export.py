@@ -43,11 +43,7 @@ def arguments(data):
 
 @pytest.mark.parametrize(
     ("name", "strict"),
-    [
-        ("diffusion", False),
-        ("stack", True),
-        *night(("diffusion", True), ("stack", False)),
-    ],
+    [("diffusion", False), ("stack", True), *night(("diffusion", True), ("stack", False))],
 )
 def test_other_values_and_another_graph_of_the_same_size(name, strict):
     model, data = MODELS[name]().eval(), make_data()

@@ -10,14 +10,7 @@ evaluated by one Chebyshev series, whose degree follows from the tolerance
 """
 
 from .filter import Filter, FilterBank
-from .formulas import (
-    FromFunction,
-    Heat,
-    LowPass,
-    PersonalizedPageRank,
-    Resolvent,
-    Wavelets,
-)
+from .formulas import FromFunction, Heat, LowPass, PersonalizedPageRank, Resolvent, Wavelets
 from .learned import Learned
 
 __all__ = [
