@@ -14,7 +14,6 @@ from torch import Tensor
 
 from .._extras import import_optional
 from .._precision import unit_rows
-from .._progress import progress_bar
 from ..diffusion import heat_diffusion
 from ..neighbors import knn_search
 from ..training.training_graph import TrainingGraph
@@ -25,11 +24,17 @@ FEW = 1000  # points up to which "auto" takes t-SNE: UMAP at first compiles for 
 DIMENSIONS = 50  # that features are reduced to, before they diffuse
 NEIGHBOURS = 15
 FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
-EPOCHS = 50  # of the UMAP layouts that begin with another one; 100 keep hardly more neighbours
 MANY = 20_000  # points, whose neighbours are searched approximately: in a fifth of the time
+FIRST = 150  # epochs of the first UMAP layout of these; by its own 200, 0 to 4 % more are kept
+EPOCHS = 50  # of those that begin with another one; 100 keep hardly more neighbours
 STEPS = 300  # of t-SNE, the fewest that it takes
 RATE = 0.25  # at which these learn: at 1, points move 1.3 to 2.5 times as far between two times
 SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
+
+
+def choose_times(t: float, num_points: int) -> list[float]:
+    """Choose the times that are drawn, ascending: three for many points, as each takes long."""
+    return sorted({share * t for share in SHARES[:: 1 if num_points <= MANY else 2]})
 
 
 def choose_layout(layout: str, num_points: int) -> str:
@@ -59,13 +64,11 @@ def place_points(
     if layout == "pca":
         return by_axes
     place = _tsne if layout == "tsne" else _umap
-    last = place(stages[-1], by_axes[-1], seed, is_first=True)
-    placed = [_onto(last, last)]  # the last time first: an earlier one begins with the next
-    with progress_bar("drawing", len(stages), progress) as advance:
-        advance(1)
-        for z in reversed(stages[:-1]):
-            placed.append(_onto(placed[-1], place(z, placed[-1], seed, is_first=False)))
-            advance(1)
+    placed: list[np.ndarray] = []  # the last time first: an earlier one begins with the next
+    for i, z in enumerate(reversed(stages)):
+        bar = f"drawing {i + 1} of {len(stages)}" if progress else None
+        new = place(z, placed[-1] if placed else by_axes[-1], seed, not placed, bar)
+        placed.append(_onto(placed[-1] if placed else new, new))
     return np.stack(placed[::-1])
 
 
@@ -94,8 +97,8 @@ def _project(stages: Sequence[Tensor], of: Tensor, components: int, seed: int) -
     return places
 
 
-def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:
-    """Lay the rows out by t-SNE, from where they start; a layout after the first moves little."""
+def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool, bar: str | None) -> np.ndarray:
+    """Lay the rows out by t-SNE, which shows no bar; a layout after the first moves little."""
     from sklearn.manifold import TSNE
 
     small = 1e-4 if is_first else 10.0  # the deviation that t-SNE starts and ends with, about
@@ -111,7 +114,7 @@ def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray
     return placed
 
 
-def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:
+def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool, bar: str | None) -> np.ndarray:
     """Lay the rows out by UMAP, from where they start; the search for neighbours is ours."""
     umap = import_umap()
     flat = np.ptp(start, axis=0) == 0  # UMAP divides by the extent along each axis
@@ -124,7 +127,6 @@ def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray
         torch.cat([itself, neighbor], dim=1).numpy(),
         torch.cat([distance.new_zeros(len(z), 1), distance], dim=1).numpy(),
     )
-    options = {} if is_first else {"n_epochs": EPOCHS, "learning_rate": RATE}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that it cannot transform other points
         return umap.UMAP(
@@ -133,8 +135,10 @@ def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray
             random_state=seed,
             n_jobs=1,
             precomputed_knn=known,
+            n_epochs=EPOCHS if not is_first else FIRST if len(z) > MANY else None,
+            learning_rate=1.0 if is_first else RATE,
+            tqdm_kwds={"desc": bar, "leave": False, "disable": None if bar else True},
             force_approximation_algorithm=True,  # or it would search once more
-            **options,
         ).fit_transform(z.numpy())
 
 

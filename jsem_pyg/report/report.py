@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import (
-    check_bool,
-    check_choice,
-    check_nonnegative_int,
-    check_text,
-)
+from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
 from .._files import as_path, check_writable, write_whole
 from ..training.choose_num_classes import say_distinctness
 from .content import (
@@ -27,7 +22,7 @@ from .content import (
     to_grid,
 )
 from .findings import Findings, read_findings
-from .layout import LAYOUTS, SHARES, choose_layout, import_umap, place_points
+from .layout import LAYOUTS, choose_layout, choose_times, import_umap, place_points
 from .page import plotly_script, render, score_table, settings_table
 
 if TYPE_CHECKING:
@@ -54,11 +49,9 @@ def report(
 ) -> Path:
     """Write a page that shows what was found on a graph: one HTML file, which needs no network.
 
-    The points lie on a map, coloured by cluster or label: drag, zoom, point at one to read its
-    text, click it for its edges and how well they conduct. A search box and a lasso pick points
-    out and list them, a slider lets heat flow from the raw features to the chosen time, another one
-    shows the levels of a clusterer, and the edges that closed can be shown. Beside the map are
-    clusters, scores, settings and versions. Distances on the map mean little, neighbourhoods more.
+    The points lie on a map, coloured by cluster or label, with their texts and edges, a search, a
+    lasso, and sliders for the time and for the levels of a clusterer; beside it are clusters,
+    scores, settings and versions. Distances on the map mean little, neighbourhoods more.
 
     Args:
         data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]
@@ -85,7 +78,7 @@ def report(
             for up to 1,000 points, for which UMAP may compile for longer than it draws, and UMAP
             for more. Fewer than 30 points have "pca" always.
         random_state: of whatever is random in the layout.
-        progress: show a bar while points are laid out, where there is a terminal to show it in.
+        progress: show a bar while UMAP works, where there is a terminal to show it in.
 
     Raises:
         ImportError: if a package of the extra ``report`` is missing.
@@ -125,7 +118,7 @@ def report(
     texts = None if text is None else read_texts("text", text, num_points)
     pictures, sizes = read_images(images, num_points), read_counts(counts, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
-    times = sorted({share * float(found.t) for share in SHARES})
+    times = choose_times(float(found.t), num_points)
     layout = choose_layout(layout, num_points)
     plotly_script()  # an ImportError before the work, not after it
     if layout == "umap":

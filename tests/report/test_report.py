@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings, page, report
-from jsem_pyg.report.layout import import_umap
+from jsem_pyg.report.layout import choose_times, import_umap
 from jsem_pyg.training import fit
 
 
@@ -51,6 +51,7 @@ def test_the_page_holds_what_was_given(tmp_path):
     content, arrays = written.content()
     assert content["texts"] == texts(60)
     assert content["times"] == [0.0, 0.5, 1.0, 2.0, 4.0]
+    assert choose_times(4.0, 20_001) == [0.0, 1.0, 4.0]  # of many points
     assert [each["kind"] for each in content["groupings"]] == ["cluster", "label"]
     assert content["groupings"][0]["names"] == ["one", "two", "three"]
     assert content["groupings"][1]["sizes"] == [20, 20, 20]
@@ -304,8 +305,9 @@ def test_points_follow_the_heat_on_the_axes_of_the_last_time(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["auto", pytest.param("umap", marks=pytest.mark.slow)])
-def test_layouts_keep_points_where_they_were(tmp_path, layout):
-    """By t-SNE, and by UMAP, which compiles for some seconds."""
+def test_layouts_keep_points_where_they_were(tmp_path, layout, monkeypatch, capsys):
+    """By t-SNE, and by UMAP, which compiles for some seconds, and shows a bar in a terminal."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     data, found = blobs(each=30)
 
     def placed(seed=0):
@@ -321,4 +323,5 @@ def test_layouts_keep_points_where_they_were(tmp_path, layout):
     nearest = np.linalg.norm(places[-1][:, None] - centres, axis=-1).argmin(1)
     assert (nearest == y).mean() > 0.95
     if layout == "umap":  # t-SNE of few points begins with their axes, and draws nothing
+        assert "drawing 5 of 5" in capsys.readouterr().err
         assert not np.array_equal(places, placed(seed=1))
