@@ -35,7 +35,12 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|NA|NaN|nan")
 _HEADER = re.compile(r"[-+]?\d*\.?\d+(\.\d+)?([eE][-+]?\d+(\.\d+)?)?")  # pandas adds .1 to twins
 _YEAR = re.compile(r"\s*(1[5-9]|20)\d\d\s*")
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
+_COMMENTS = ("#", "//")
+_NO_CELLS = ("", *_COMMENTS)  # where blanks divide
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
+# In a file with decimals such as 3,14 a point may be between thousands, which pandas cannot know.
+_COMMA = re.compile(r'(?m)(^|[;\t|\s"])[-+]?[\d.]+,\d+($|[;\t|\s"])')
+_THOUSANDS = r"[-+]?\d{1,3}(\.\d{3})*"
 # Names of the arrays that an .npz may hold; numpy calls a lone array arr_0.
 _POINTS = ("x", "embeddings", "arr_0")
 _LABELS = ("y", "labels")
@@ -91,18 +96,23 @@ def read_rows(
             return table.rename(columns=str)
         if suffix == ".xlsx":
             import_optional("openpyxl", "Reading an .xlsx file")
-            cells = pd.read_excel(path, header=None, dtype=object, engine="openpyxl", nrows=_LINES)
+            book = pd.ExcelFile(path, engine="openpyxl")
+            if len(book.sheet_names) > 1:
+                logger.warning("Left out: all sheets but %r.", book.sheet_names[0])
+            cells = book.parse(header=None, dtype=object, nrows=_LINES)
             rows = cells.map(str).where(cells.notna(), "").values.tolist()
             titles = _count_titles(rows, reading.header)
             _say_titles(titles)
             above = {"header": titles} if reading.header else {"header": None, "skiprows": titles}
-            table = pd.read_excel(path, na_values=_MISSING, dtype=object, **above)
+            table = book.parse(na_values=_MISSING, dtype=object, **above)
             return _with_plain_names(table.convert_dtypes())
         text = _read_text(path, reading.encoding)
         if suffix in (".json", ".jsonl"):
             lines = [line for line in text.split("\n") if line.strip()]
-            found = json.loads(text) if suffix == ".json" else list(map(json.loads, lines))
-            return pd.DataFrame(_records_of(found, suffix), dtype=object).convert_dtypes()
+            are_records = lines[1:] and all(line[0] + line.rstrip()[-1] == "{}" for line in lines)
+            is_lines = suffix == ".jsonl" or are_records
+            found = list(map(json.loads, lines)) if is_lines else json.loads(text)
+            return pd.DataFrame(_records_of(found), dtype=object).convert_dtypes()
         if suffix == ".txt" and reading.delimiter is None:  # a document a line
             lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
             return pd.DataFrame({"text": lines}, dtype=object)
@@ -117,9 +127,13 @@ def read_rows(
         raise ValueError(f"Could not read '{path}' as a {suffix} file: {error}") from error
 
 
-def _records_of(found: Any, suffix: str) -> Any:
+def _records_of(found: Any) -> Any:
     """Return what pandas makes a table of: records, or the cells of each column."""
     if isinstance(found, dict) and found:  # a FeatureCollection, an answer of a server, or columns
+        if found.keys() >= {"columns", "data"} and found.keys() <= {"columns", "index", "data"}:
+            names = list(map(str, found["columns"]))  # pandas' form "split"
+            if len(set(names)) == len(names):
+                return [dict(zip(names, row, strict=True)) for row in found["data"]]
         lists = [name for name, cells in found.items() if isinstance(cells, list)]
         records = [name for name in lists if found[name] and isinstance(found[name][0], dict)]
         if len(records) == 1:
@@ -127,9 +141,13 @@ def _records_of(found: Any, suffix: str) -> Any:
             found = found[records[0]]
         elif not records and (len(lists) == len(found) or _has_rows(found.values())):
             return found  # as pandas writes it
+        elif _has_rows([found]) and all(isinstance(row, dict) for row in found.values()):
+            found = list(found.values())
     if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
-        where = "in each line" if suffix == ".jsonl" else "and others, in one list"
-        raise ValueError(f'Expected an object such as {{"text": ...}} {where}.')
+        raise ValueError(
+            'Expected an object such as {"text": ...} and others, in one list or each in a line. '
+            'To fix this, write it by pandas\' to_json(orient="records").'
+        )
     if found and {"geometry", "properties"} <= found[0].keys():
         logger.warning("Left out: all but the properties of each feature, such as its place.")
         return [record.get("properties") or {} for record in found]
@@ -156,7 +174,8 @@ def _read_text(path: Path, encoding: str | None) -> str:
         encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = content.decode(encoding)
     if "\0" in text:  # pandas drops what follows one in its cell, in silence
-        raise ValueError("it holds a null character. To fix this, look where it is damaged.")
+        fix = "To fix this, look where it is damaged, or try --encoding utf-16-le."
+        raise ValueError(f"it holds a null character. {fix}")
     return text
 
 
@@ -164,17 +183,20 @@ def _read_csv(
     text: str, delimiter: str | None, reading: Reading, strings: Collection[str]
 ) -> "pd.DataFrame":
     pd = import_optional("pandas", "Reading a table")
+    text = text.lstrip("\r\n")
     delimiter = reading.delimiter or delimiter or _guess_delimiter(text, reading.header)
     fix = (
         "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter "
         f"(got {delimiter!r}), or take away lines above the header or below the table."
     )
-    text = text.lstrip("\r\n")
     rows, ends = _first_rows(text, delimiter)
-    if titles := _count_titles(rows, reading.header):
+    count = _count_longer if delimiter == " " else _count_titles
+    if titles := count(rows, reading.header):
         _say_titles(titles)
         lines = StringIO(text, newline="")
         text = text[sum(len(next(lines)) for _ in range(ends[titles - 1])) :]
+    if delimiter == " ":
+        text = re.sub(r"^\s*(#|//)", "", text)
     head = rows[titles] if titles < len(rows) else []
     is_single = len(head) > 1 and all(re.fullmatch(r"\s*'[^']*'\s*", cell) for cell in head)
     strings = [*strings, *(cell for cell in head if cell.strip() in strings)]
@@ -196,9 +218,13 @@ def _read_csv(
 
     try:
         table = read(dtype=dict.fromkeys(columns, str), dtype_backend="numpy_nullable")
-        if _PADDED.search(text):
+        has_commas = not reading.decimal and _COMMA.search(text)
+        if has_commas or _PADDED.search(text):
             for name, cells in read(dtype=str).items():
-                if cells.str.fullmatch(r"0\d+").any():
+                is_float = has_commas and table[name].dtype == "Float64"
+                if cells.str.fullmatch(r"0\d+").any() or (
+                    is_float and cells.str.fullmatch(_THOUSANDS, na=True).all()
+                ):
                     table[name] = cells.convert_dtypes()
     except pd.errors.ParserError as error:
         raise ValueError(f"{error}. {fix}") from error
@@ -207,9 +233,11 @@ def _read_csv(
             raise ValueError(f"its rows are longer than its header. {fix}")
         table = table.reset_index()  # as R writes them
     table = _with_plain_names(table)
+    listed = ", ".join(map(repr, table.columns))
     if reading.header and all(map(_HEADER.fullmatch, table.columns)):
-        listed = ", ".join(map(repr, table.columns))
         logger.warning("The header is %.200s. If it is a row, pass --header 0.", listed)
+    elif reading.header and table.columns[0].startswith(_COMMENTS):
+        logger.warning("The header is %.200s. If it is a comment, take it away.", listed)
     return table
 
 
@@ -237,7 +265,7 @@ def _count_titles(rows: list[list[str]], header: int) -> int:
     width, size = (int(median(each[i] for i in below)) if rows else 0 for each in (filled, sizes))
     least, is_whole = 2, False
     for count, row in enumerate(rows):
-        is_comment = row[:1] and row[0][:1] == "#" and len(row) != size
+        is_comment = _is_comment(rows, count, header, size)
         if not is_comment and 2 * filled[count] > width:
             fits = width >= least and set(sizes[count:]) <= {0, size}
             cells = (cell for row in rows[count:] for cell in row[1:])
@@ -245,18 +273,48 @@ def _count_titles(rows: list[list[str]], header: int) -> int:
             return count if fits and not (is_whole or is_prose) else 0
         least = least if is_comment or not row else 3
         is_lone = header and (filled[count] == 0 or (filled[count] == 1 and row[0].strip()))
-        if len(row) == size and not is_lone:
+        if len(row) == size and not (is_lone or is_comment):
             is_whole = is_whole or not header or _is_data(rows[count + 1 : count + 3])
     return 0
+
+
+def _count_longer(rows: list[list[str]], header: int) -> int:
+    """Count the rows above the header, which has as many cells as all below, divided by blanks.
+
+    It has no numbers if there are rows above, and may have one cell less, as R writes it.
+    """
+    sizes = [sum(cell not in _NO_CELLS for cell in row) for row in rows]
+    for count, size in enumerate(sizes[:-1]):
+        below = {each for each in sizes[count + 1 :] if each}
+        is_short = header and below == {size + 1} and _has_numbers(rows[count + 1])
+        if (
+            size
+            and (below == {size} or is_short)
+            and not _is_comment(rows, count, header, len(rows[count]))
+        ):
+            return 0 if header and _has_numbers(rows[count]) else count
+    return 0
+
+
+def _is_comment(rows: list[list[str]], place: int, header: int, size: int) -> bool:
+    """Return True if a row begins as a comment, and is not the header of `size` cells itself."""
+    row, *after = [rows[place] or [""], *filter(None, rows[place + 1 : place + 4])]
+    if not row[0].startswith(_COMMENTS) or not header or len(row) != size:
+        return row[0].startswith(_COMMENTS)
+    is_above = len(after) > 1 and not _has_numbers(after[0]) and _has_numbers(after[1])
+    return is_above or (bool(after) and after[0][0].startswith(_COMMENTS))
+
+
+def _has_numbers(row: list[str]) -> bool:
+    """Return True if a cell is a number, and no year."""
+    cells = map(str.strip, row)
+    return any(_NUMBER.fullmatch(cell) and not _YEAR.fullmatch(cell) for cell in cells)
 
 
 def _is_data(rows: list[list[str]]) -> bool:
     """Return True if two rows have numbers in the same column, and the first is no year."""
     pairs = zip(*rows, strict=False) if len(rows) == 2 else ()
-    return any(
-        all(_NUMBER.fullmatch(cell.strip()) for cell in pair) and not _YEAR.fullmatch(pair[0])
-        for pair in pairs
-    )
+    return any(_has_numbers([a]) and _NUMBER.fullmatch(b.strip()) for a, b in pairs)
 
 
 def _say_titles(count: int) -> None:
@@ -283,12 +341,18 @@ def _guess_delimiter(text: str, header: int) -> str:
     best = max(_DELIMITERS, key=fit)
     if fit(best)[-1] > 1:
         return best
-    divided = [[cell for cell in row if cell] for row in _first_rows(text, " ")[0]]
-    sizes = [len(row) for row in divided if row]
+    rows = _first_rows(text, " ")[0]
+    rows = rows[_count_longer(rows, header) :]
+    divided = [[cell for cell in row if cell not in _NO_CELLS] for row in rows if row]
+    sizes = [len(row) for row in divided]
     cells = [cell for row in divided[1:] for cell in row]
     is_alike = len(set(sizes[1:])) == 1 and sizes[1] > 1 and sizes[1] - sizes[0] in (0, 1)
-    is_one = all(_GROUPS.fullmatch(" ".join(row)) for row in divided[1:] if row)  # 12 345.6
+    is_one = all(_GROUPS.fullmatch(" ".join(row)) for row in divided[1:])  # 12 345.6
     if not is_alike or is_one or 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) <= len(cells):
+        lines = [line for line in text.splitlines()[:_LINES] if line]
+        for odd in ":^~":
+            if len(found := {line.count(odd) for line in lines}) == 1 and found != {0}:
+                raise ValueError(f"each line has a {odd!r}. To fix this, try --delimiter {odd!r}.")
         return best
     logger.warning("Columns are divided by white space; --delimiter says otherwise.")
     return " "

@@ -48,6 +48,7 @@ def test_cells_are_what_pandas_reads():
     assert table["size"].tolist() == [1234.5, -2]
     assert table["code"].tolist() == ["007", "8"]
     assert table["is"].tolist() == [True, False]
+    assert read("b.csv", "a;b\n3,14;1.234\n-2;999\n")["b"].tolist() == ["1.234", "999"]
     assert table["big"].tolist() == ["1e2147483648", "5"]  # at which pandas' own parser crashes
     assert read_rows(Path("a.csv"), strings=["big"])["code"].tolist() == ["007", "8"]
 
@@ -61,7 +62,9 @@ def test_a_first_line_may_be_a_row(caplog):
     assert "If it is a row, pass --header 0." in caplog.text
 
 
-@pytest.mark.parametrize("above", ["Title,\n\n", "T, 1996,\n", "# x\n# a; b\n", "178;9\n"])
+@pytest.mark.parametrize(
+    "above", ["Title,\n\n", "T, 1996,\n", "# x\n# a; b\n", "178;9\n", "# q\n// p;q;r;s\n"]
+)
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_lines_above_the_header_are_left_out_and_the_log_says_so(above, delimiter, caplog):
     lines = "a,b,c,d\n" + "1,x y,3,4\n" * 5
@@ -110,7 +113,7 @@ def test_json_lines_are_objects():
         read("a.jsonl", "[1]\n")
 
 
-def test_a_list_of_records_and_a_sheet():
+def test_a_list_of_records_and_a_sheet(caplog):
     records = [{"a": 1.5, "code": "007"}, {"a": None, "code": "x"}]
     assert read("a.json", json.dumps(records)).a.tolist()[:1] == [1.5]
     with pytest.raises(ValueError, match="and others, in one list"):
@@ -119,6 +122,10 @@ def test_a_list_of_records_and_a_sheet():
     columns = {"a": [1.5, None]}, {"a": {"0": 1.5, "1": None}}
     for found in (*columns, {"features": features}, {"count": 2, "results": records}):
         assert read("c.geojson", json.dumps(found)).a.tolist()[:1] == [1.5]
+    frame = pd.DataFrame({"a": [1.5, None], "n": [0, 1], "c": ["x", "y"]})
+    for form in ("split", "columns", "index", "table", "records"):
+        table = read("c.json", frame.to_json(orient=form, lines=form == "records"))
+        assert table[["a", "n", "c"]].iloc[0].tolist() == [1.5, 0, "x"]
     assert read("d.json", '{"all": [{"name": "water", "geometry": "bent"}]}').shape == (1, 2)
     for found in ({"f": [*features, 5]}, {"r": {"s": [{"a": 1}]}}, {"ada": {"a": 1}}):
         with pytest.raises(ValueError, match="and others, in one list"):
@@ -128,8 +135,11 @@ def test_a_list_of_records_and_a_sheet():
     assert read("a.xlsx").code.tolist() == ["007", "x"]
     assert read("a.xlsx").a.dtype == "Float64"
     lines = pd.DataFrame([["A title", None, None], [None] * 3, list("abc"), [1, 2, 3]])
-    lines.to_excel("c.xlsx", index=False, header=False)
+    with pd.ExcelWriter("c.xlsx") as book:
+        for sheet in "st":
+            lines.to_excel(book, sheet_name=sheet, index=False, header=False)
     assert list(read("c.xlsx")) == ["a", "b", "c"]
+    assert "all sheets but 's'" in caplog.text
     with pytest.raises(ValueError, match=r"'b.xlsx' as a .xlsx file"):
         read("b.xlsx", b"PK")
 
@@ -173,6 +183,7 @@ def test_other_suffixes_are_named(name):
             "'a.npy' as a file of arrays: it holds objects .* or it is damaged",
         ),
         ("a.csv", "a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3"),
+        ("a.csv", "a:b\nx:2\n", "--delimiter ':'"),
         ("a.npz", b"PK\x03\x04", "Could not read 'a.npz'"),
     ],
 )
@@ -210,5 +221,6 @@ def test_white_space_divides_columns_where_nothing_else_does(tmp_path):
     for header in ("population", "gdp usd"):
         path.write_text(f"{header}\n12 345.6\n1 234.0\n", encoding="utf-8")
         assert list(read_rows(path).columns) == [header]
-    path.write_text("a b\n12 345\n1 23\n", encoding="utf-8")
-    assert list(read_rows(path).columns) == ["a", "b"]
+    for above in ("", "# ", "Measured in the lab\n", "# by me\nOne\n\n", "# x y\n"):
+        path.write_text(f"{above}a b\n12 345\n1 23\n", encoding="utf-8")
+        assert list(read_rows(path).columns) == ["a", "b"]

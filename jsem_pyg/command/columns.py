@@ -45,6 +45,7 @@ _NAMES = re.compile(
 )
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")  # of Chinese, two signs
 _DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y"
+_DAYS += " %d-%b-%Y %d-%b-%y %d%b%Y"
 _MONTHS = "%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y|%b-%d-%Y|%b %d %Y|%B %Y|%b %Y|%m/%Y|%YM%m"
 _QUARTER = re.compile(r"(?i)(?:(\d{4})[-/: ]?)?Q([1-4])(?:[-/: ](\d{4}))?")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
@@ -251,6 +252,13 @@ def choose_columns(
         for name in table.columns
         if name != labels
     }
+    signs = {name: each.form[:1] for name, each in found.items() if each.type == "number"}
+    if not decimal and "," in signs.values():
+        for name, each in found.items():  # where a point may divide thousands, it does
+            if signs.get(name) == ".":
+                again = read_column(table[name], "number", decimal=",")
+                is_worse = np.isnan(again.values).sum() > np.isnan(each.values).sum()
+                found[name] = each if is_worse else again
     fit = {name: each for name, each in found.items() if not _unfit(each)}
     prose = [name for name, each in fit.items() if each.type == "text"]
     called = [name for name, each in fit.items() if name.lower() == "text" and each.type in STRINGS]
@@ -313,17 +321,18 @@ def _unfit(column: Column) -> str:
     if len(cells) > 1 and len(np.unique(said)) <= 1:
         return "the same in all rows"
     if is_number and (known == np.round(known)).all():
-        return _unfit_integers(column.name, cells, len(np.unique(known)) == len(cells))
+        return _unfit_integers(column.name, cells, len(np.unique(known)))
     return ""
 
 
-def _unfit_integers(name: str, numbers: np.ndarray, is_unique: bool) -> str:
+def _unfit_integers(name: str, numbers: np.ndarray, different: int) -> str:
     """Say why a column of whole numbers holds no measurements; nothing if it may."""
+    is_unique = different == len(numbers)
     if _ID.search(name) or np.abs(numbers[np.isfinite(numbers)]).max() >= _LARGEST:
         return "an identifier"
     if _CODES.search(name) or (is_unique and _UNIQUE.search(name)):
         return "codes; --column takes them as numbers, --type as categories"
-    counts_up = (np.diff(numbers) == 1).mean() >= _ROW_NUMBERS
+    counts_up = (np.diff(numbers) == 1).mean() >= _ROW_NUMBERS and 2 * different >= len(numbers)
     if (name in _INDEX and is_unique) or (counts_up and "rank" not in name.lower()):
         return "row numbers: one more in each row"
     return ""
@@ -335,6 +344,18 @@ def is_of_few(column: Column) -> bool:
         return False
     different = np.unique(column.values[np.isfinite(column.values)])
     return len(different) <= _FEW_KINDS and bool((different == np.round(different)).all())
+
+
+def number_of_nines(column: Column) -> tuple[float, int] | None:
+    """Return a number such as -999 that stands far from all others, and in how many rows it is."""
+    known = column.values[np.isfinite(column.values)] if column.type == "number" else []
+    numbers, counts = np.unique(known, return_counts=True)
+    for end in (0, -1) if len(numbers) > 2 else ():
+        rest, digits = np.delete(numbers, end), f"{abs(numbers[end]):g}".replace(".", "")
+        is_far = np.abs(rest - numbers[end]).min() > np.ptp(rest)
+        if is_far and set(digits) == {"9"} and len(digits) > 1 < counts[end]:
+            return float(numbers[end]), int(counts[end])
+    return None
 
 
 def _reason(column: Column) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._table_files import Reading, read_rows
-from .columns import Choice, choose_columns, is_of_few
+from .columns import Choice, choose_columns, is_of_few, number_of_nines
 from .content import Content, read_documents, read_labels, read_vectors
 from .steps import Steps, counted
 
@@ -90,6 +90,9 @@ def _say(choice: Choice, content: Content, is_guessed: bool, steps: Steps) -> No
     if few := [each.name for each in choice.points if is_of_few(each)]:
         names = f"of {', '.join(few)}, if they are kinds and no amounts"
         steps.note(f"Few whole numbers: --type NAME=category makes categories {names}.")
+    if odd := [(each.name, found) for each in choice.points if (found := number_of_nines(each))]:
+        some = ", ".join(f"{x:g} in {count:,} rows of {name}" for name, (x, count) in odd)
+        steps.note(f"Far from all other numbers: {some}. If they mean missing, empty these cells.")
     if "dates" in listed:
         steps.note("Dates are compared by the days between them.")
     if choice.texts:

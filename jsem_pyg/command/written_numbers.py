@@ -61,16 +61,17 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
     matches = [
         None if mark else _CELL.fullmatch(text) for text, mark in zip(texts, marked, strict=True)
     ]
-    of_body = Counter[str]()
-    of_unit = Counter[str]()
+    of_body, of_unit, of_code = Counter[str](), Counter[str](), Counter[str]()
     for match, count in zip(matches, counts.tolist(), strict=True):
         if match is not None:
             of_body[match["body"]] += count
             of_unit[_unit(match)] += count
+            of_code[_unit(match)] += count * (match[0][-2:-1].isdigit() and match["body"].isdigit())
     decimal = form[:1] or _decimal(of_body)
     unit = form[1:] or max(filter(None, of_unit), key=of_unit.__getitem__, default="")
-    if not form[1:] and unit.isalpha() and len(unit) == 1 and 2 * of_unit[unit] < of_unit.total():
-        unit = " "  # 207b is a code
+    is_few = 2 * of_unit[unit] < of_unit.total() and of_code[unit] == of_unit[unit]
+    if not form[1:] and unit.isalpha() and len(unit) == 1 and is_few:
+        unit = " "  # 207b is a code, 207 b and 2.7b are none
     numbers = [_number(match, decimal, unit) for match in matches]
     values = np.append(np.array(numbers, float), np.nan)
     read = ~np.isnan(values[:-1])
@@ -78,6 +79,8 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
     said = [f"in {unit}"] if unit.strip() else []
     if any("," in body for body in of_body):
         said.append("',' before decimals" if decimal == "," else "',' between thousands")
+    if decimal == "," and any("." in body for body in of_body):
+        said.append("'.' between thousands")
     about = [bool(match and any(match.group("about", "error", "more"))) for match in matches]
     for which, what in ((about & read, "as the number in it"), (~read, "missing")):
         quoted = [i for i in np.argsort(-counts, kind="stable") if which[i] and texts[i]]

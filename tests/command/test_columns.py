@@ -4,7 +4,7 @@ import pytest
 from command.command_cases import documents
 
 from jsem_pyg._table_files import Reading, read_rows
-from jsem_pyg.command.columns import choose_columns, read_column
+from jsem_pyg.command.columns import choose_columns, number_of_nines, read_column
 from jsem_pyg.command.content import Encoding, read_documents, read_labels, read_vectors
 
 TEXTS, TOPICS = documents()
@@ -74,9 +74,10 @@ def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_th
         mostly=[1, *[None] * (N - 1)],
         tags=[["a"]] * N,
         humid=[i + 0.5 for i in range(N)],
+        hour=[i % 14 for i in range(N)],
         **{"Unnamed: 0": NUMBERS},
     )
-    assert names(chosen.points) == ["age", "share", "topic", "vip", "humid"]
+    assert names(chosen.points) == ["age", "share", "topic", "vip", "humid", "hour"]
     assert chosen.kind == "table"
     assert chosen.left_out == {
         "customer_id": "an identifier",
@@ -182,12 +183,20 @@ def test_dates_are_numbers_of_days():
     moments = pd.Series(pd.to_datetime(["1970-01-03", None], utc=True))
     np.testing.assert_array_equal(read_column(moments).values, [2, np.nan])
     assert read_column(pd.Series(["01/02/1970", "31/01/1970", None])).form == "%d/%m/%Y"
+    assert read_column(pd.Series(["01-Feb-70", "31-Jan-70"])).form == "%d-%b-%y"
     quarters = read_column(pd.Series(["1970Q1", "Q2 1970", "1970-Q3"] * 2)).values
     np.testing.assert_array_equal(quarters[:3], [0, 90, 181])
     assert read_column(pd.Series(["Q1", "Q2"] * 3)).type == "category"
     found = content(("at",), at=["31.01.1970", "01.02.1970", None, "05.02.1970"])
     assert found.vectors.ravel().tolist() == [30, 31, 35]
     assert found.missing == {"at": 1}
+
+
+def test_what_other_columns_have_before_decimals_holds_for_all():
+    columns = {"a": ["3,14", "2,5"], "n": ["1.234", "999"], "v": ["1.5", "2.5"]}
+    assert [each.values[0] for each in choose(**columns).points] == [3.14, 1234, 1.5]
+    for cells, found in (([1, 2, -99.9, -99.9], (-99.9, 2)), ([20, 99, 99, 70], None)):
+        assert number_of_nines(choose(a=cells).points[0]) == found
 
 
 def test_categories_are_columns_of_ones():
