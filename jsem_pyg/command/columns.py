@@ -32,7 +32,8 @@ _LETTERED = 0.2  # of the cells of a column of texts that have letters
 _ROW_NUMBERS = 0.9  # of the rows that count up by one
 _INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no name themselves
 _ID = re.compile(
-    r"(?i:(^|[\W_])(u?id|identifier)([\W_]|$)|^(subject|participant|patient|respondent)$)|[a-z]I[dD]$"
+    r"(?i:(^|[\W_])(u?id|identifier)([\W_]|$)"
+    r"|^(subject|individual|participant|patient|respondent)$)|[a-z]I[dD]$"
 )
 _CODES = re.compile(
     r"(?i)(^|[\W_])(post[\W_]?code|(zip|postal|phone|tel|fax|ssn|isbn|ean|fips)([\W_]?code)?)s?"
@@ -332,7 +333,8 @@ def _unfit_integers(name: str, numbers: np.ndarray, different: int) -> str:
         return "an identifier"
     if _CODES.search(name) or (is_unique and _UNIQUE.search(name)):
         return "codes; --column takes them as numbers, --type as categories"
-    counts_up = (np.diff(numbers) == 1).mean() >= _ROW_NUMBERS and 2 * different >= len(numbers)
+    counts_up = is_unique or different > 60  # fewer are minutes, hours, days or weeks
+    counts_up &= (np.diff(numbers) == 1).mean() >= _ROW_NUMBERS
     if (name in _INDEX and is_unique) or (counts_up and "rank" not in name.lower()):
         return "row numbers: one more in each row"
     return ""

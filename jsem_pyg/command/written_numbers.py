@@ -77,10 +77,9 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
     read = ~np.isnan(values[:-1])
     filled = int(counts[~marked].sum())
     said = [f"in {unit}"] if unit.strip() else []
-    if any("," in body for body in of_body):
-        said.append("',' before decimals" if decimal == "," else "',' between thousands")
-    if decimal == "," and any("." in body for body in of_body):
-        said.append("'.' between thousands")
+    for mark in ",." if decimal == "," else ",":
+        if any(mark in body for body in of_body):
+            said.append(f"'{mark}' {'before decimals' if mark == decimal else 'between thousands'}")
     about = [bool(match and any(match.group("about", "error", "more"))) for match in matches]
     for which, what in ((about & read, "as the number in it"), (~read, "missing")):
         quoted = [i for i in np.argsort(-counts, kind="stable") if which[i] and texts[i]]

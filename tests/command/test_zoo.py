@@ -98,6 +98,7 @@ OTHERS = {
     "subject": (SMALL, "an identifier"),
     "card": (4_000_000_000_000_000 + COUNT, "an identifier"),
     "line": (np.arange(N) + 7, "row numbers"),
+    "sample": (np.arange(N) % 110, "row numbers"),  # of three groups
     "address": (written("{} Old Mill Road, Springfield, North Dakota", SMALL), "short texts"),
     "key": (written("k{:x}", COUNT * 7), "short texts"),
     "remark": (np.where(SMALL < 150, PROSE, ""), "missing in"),
