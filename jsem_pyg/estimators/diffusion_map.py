@@ -21,9 +21,9 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
         \mathbf{y}_i = (e^{-t \lambda_1} \psi_{1i}, \dots, e^{-t \lambda_C} \psi_{Ci})
 
     with the lowest eigenvalues above zero, and modes, of :math:`\mathbf{L} = \mathbf{I} -
-    \mathbf{D}^{-1} \mathbf{W}` (:func:`jsem_pyg.diffusion.low_modes`). Distances in it say how
-    differently heat spreads from two points in the time t / 2 or, for t = 0, these are Laplacian
-    eigenmaps: a spectral embedding. Coifman and Lafon count steps of a random walk in place of
+    \mathbf{D}^{-1} \mathbf{W}` (:func:`jsem_pyg.diffusion.low_modes`). Distances in it
+    say how differently heat has spread from two points after the time t. For t = 0 these are
+    Laplacian eigenmaps, a spectral embedding. Coifman and Lafon count steps of a random walk in place of
     time: :math:`(1 - \lambda)^t`.
 
     A new point, joined to its nearest fitted points with the weights w_j of the graph's kernel,
