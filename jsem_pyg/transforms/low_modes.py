@@ -15,9 +15,9 @@ class AddLowModes(BaseTransform):
     """Adds positional encodings: the k smoothest modes of the graph that are not constant.
 
     Modes of the Laplacian I - D^(-1/2) W D^(-1/2) (:func:`jsem_pyg.diffusion.low_modes`); as
-    PyG's `AddLaplacianEigenvectorPE`, which leaves out the first one too, but in seconds on a
-    million nodes, precise, and with signs that do not change from run to run. A graph with fewer
-    modes gets columns of zeros.
+    PyG's `AddLaplacianEigenvectorPE`, which leaves out the first one too, but in about a minute
+    on a million nodes, precise, and with signs that do not change from run to run. A graph with
+    fewer modes gets columns of zeros.
 
     Reads `edge_index` and, if there is one, `edge_weight`. A mini-batch is refused: a data set's
     `transform` takes its graphs one by one.
