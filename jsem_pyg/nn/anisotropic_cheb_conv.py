@@ -22,7 +22,7 @@ _OPTIONS = "learn_t conductance normalization degree tol backend fuse filter rat
 
 
 class AnisotropicChebConv(AnisotropicDiffusion):
-    r"""A graph convolution whose filters are anisotropic heat kernels with learned times.
+    r"""Convolves features on a graph by anisotropic heat kernels with learned times.
 
     .. math::
         \mathbf{X}^{\prime} = \sum_{s=1}^{S} e^{-t_s \mathbf{L}_{\theta}} \mathbf{X}

@@ -43,7 +43,7 @@ _HOOKS = [
 
 
 class AnisotropicDiffusion(MessagePassing):
-    r"""Heat diffusion on a graph whose edges learn how well they conduct.
+    r"""Diffuses features on a graph whose edges learn how well they conduct.
 
     .. math::
         \mathbf{X}^{\prime} = e^{-t \mathbf{L}_{\theta}} \mathbf{X}, \qquad

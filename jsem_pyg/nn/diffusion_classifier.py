@@ -24,7 +24,7 @@ from .running_mean import RunningMean
 
 
 class DiffusionClassifier(torch.nn.Module):
-    r"""A linear classifier whose probabilities diffuse, along all edges and then within classes.
+    r"""Classifies nodes linearly; probabilities diffuse along all edges, then within classes.
 
     .. math::
         \mathbf{Q} &= \mathrm{softmax}(\hat{\mathbf{X}} \mathbf{W} + \mathbf{b})

@@ -27,7 +27,7 @@ from .relational_heat import RelationalGraph, RelationalHeat
 
 
 class HeteroChebConv(torch.nn.Module):
-    r"""A graph convolution over nodes and edges of several types.
+    r"""Convolves features over nodes and edges of several types.
 
     .. math::
         \mathbf{X}^{\prime} = \sum_{r=1}^{R} e^{-t_r \mathbf{L}_r} \mathbf{X} \mathbf{\Theta}_r

@@ -22,7 +22,7 @@ from .relation_conductance import Relations
 
 
 class HeteroDiffusion(torch.nn.Module):
-    r"""Heat diffusion over all node types, with one learned conductance for every edge type.
+    r"""Diffuses features over all node types, with one learned conductance for every edge type.
 
     .. math::
         \mathbf{X}^{\prime} = e^{-t \mathbf{L}_{\theta}} \mathbf{X}, \qquad

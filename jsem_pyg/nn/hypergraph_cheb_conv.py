@@ -17,7 +17,7 @@ from .hypergraph_diffusion import HypergraphDiffusion
 
 
 class HypergraphChebConv(HypergraphDiffusion):
-    r"""A hypergraph convolution whose filters are heat kernels with learned times.
+    r"""Convolves features on a hypergraph by heat kernels with learned times.
 
     .. math::
         \mathbf{X}^{\prime} = \sum_{s=1}^{S} e^{-t_s (\mathbf{I} - \mathbf{S})} \mathbf{X}

@@ -53,7 +53,7 @@ class HyperedgeWeight(torch.nn.Module):
 
 
 class HypergraphDiffusion(torch.nn.Module):
-    r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
+    r"""Diffuses features on a hypergraph, whose hyperedge weights may be learned.
 
     .. math::
         \mathbf{X}^{\prime} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}, \qquad

@@ -29,7 +29,7 @@ from .relational_heat import RelationalGraph, RelationalHeat
 
 
 class RelationalChebConv(torch.nn.Module):
-    r"""A graph convolution over edges of several types (relations), on nodes of one type.
+    r"""Convolves features over edges of several types (relations), on nodes of one type.
 
     .. math::
         \mathbf{X}^{\prime} = \sum_{r=1}^{R} e^{-t_r \mathbf{L}_r} \mathbf{X} \mathbf{\Theta}_r

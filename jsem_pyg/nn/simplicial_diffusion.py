@@ -28,7 +28,7 @@ from .diffusion_time import (
 
 
 class SimplicialDiffusion(torch.nn.Module):
-    r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
+    r"""Diffuses edge signals by the Hodge Laplacian, with times for gradients and curls.
 
     .. math::
         \mathbf{X}^{\prime} = e^{-t_{\mathrm{down}} \mathbf{L}_{\mathrm{down}} -
