@@ -14,7 +14,7 @@ from .graph_input import read_points
 
 @dataclass(frozen=True)
 class FeatureCost:
-    r"""Squared distances, or inner products, of the features of the points.
+    r"""Takes squared distances, or inner products, of the points' features as costs.
 
     .. math::
         C_{ik} = ||\mathbf{x}_i - \mathbf{x}_k||^2 \quad \mathrm{or} \quad

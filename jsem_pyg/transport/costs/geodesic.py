@@ -33,7 +33,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class GeodesicCost:
-    r"""Squared lengths of shortest paths in a graph, as a factor.
+    r"""Takes squared lengths of shortest paths in a graph as costs, in a factor.
 
     .. math::
         C_{ik} = d_{ik}^2 \approx ||\mathbf{x}_i - \mathbf{x}_k||^2

@@ -22,7 +22,7 @@ ROUNDING = 8  # units of the last place, of a kernel whose norm is one
 
 @dataclass(frozen=True)
 class HeatCost:
-    r"""The heat kernel of a graph, or the diffusion distance, as a factor.
+    r"""Takes the heat kernel of a graph, or the diffusion distance, as costs, in a factor.
 
     .. math::
         K = e^{-t \mathbf{L}}, \qquad

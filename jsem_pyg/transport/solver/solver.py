@@ -58,8 +58,8 @@ def gromov_wasserstein(
 
     Without features alpha is one. The costs are factored, so the plan is never stored: a
     step takes O(N K r) time and O((N + K) r) memory. The problem has many local optima, and the
-    start decides; so several are raced on a few hundred quantised points while the temperature
-    falls, and the best goes on among all points.
+    start decides; so several are compared on a few hundred quantised points while the
+    temperature falls, and the best goes on among all points.
 
     Args:
         source: N points: a :class:`Factor`, a :class:`~torch_geometric.data.Data`, or coordinates
@@ -87,7 +87,7 @@ def gromov_wasserstein(
             of both sides. "source" keeps the masses of the source alone, and all its points
             find partners: semi-relaxed, such as a sample that is mapped into an atlas. None: both
             masses are kept.
-        coarse: the number of cells that starts are raced on.
+        coarse: the number of cells that starts are compared on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
             "zero" (the independent plan); or a plan to go on from. None: all; without "heat" if
