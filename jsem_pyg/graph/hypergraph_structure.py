@@ -23,7 +23,7 @@ from ..kernels.torch_func import lasting
 
 
 class HypergraphStructure:
-    """A hypergraph without weights, sorted and checked once, to be used many times.
+    """Holds a hypergraph without weights, sorted and checked once for many uses.
 
     The hypergraph layers accept a structure in place of `hyperedge_index`, and then never look at
     the hypergraph again: weights and features of hyperedges keep the numbers of the hyperedges.

@@ -24,7 +24,7 @@ from .structure import GraphStructure
 
 
 class SimplicialStructure:
-    """Edges and triangles of a graph, sorted, oriented and checked once, to be used many times.
+    """Holds edges and triangles of a graph, sorted, oriented and checked once for many uses.
 
     An edge signal is a *flow*: a number for each edge, positive along the edge and negative against
     it. Signals and weights follow the columns of `edge_index`, and a column points the way its

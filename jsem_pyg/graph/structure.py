@@ -141,7 +141,7 @@ class GraphRows(ABC):
 
 
 class GraphStructure(GraphRows):
-    """An undirected graph without weights, sorted and checked once, to be used many times.
+    """Holds an undirected graph without weights, sorted and checked once for many uses.
 
     Edges are coalesced into the *slots* of a sparse matrix: row i holds the neighbours of node i in
     ascending order. :func:`jsem_pyg.diffusion.heat_diffusion`, the layers and the functions of

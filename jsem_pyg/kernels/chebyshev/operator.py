@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 class Operator(ABC):
-    """A symmetric linear map S of columns [N, M], with its spectrum in [-1, 1].
+    """Applies a symmetric linear map S, with its spectrum in [-1, 1], to columns [N, M].
 
     Attributes:
         num_nodes: N, the number of rows.

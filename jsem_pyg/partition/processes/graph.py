@@ -18,7 +18,7 @@ from .rows import RowRecord
 
 
 class DistributedGraph(GraphRows):
-    r"""The rows of a graph that this process holds, with a halo of nodes that others hold.
+    r"""Holds this process's rows of a graph, and a halo of nodes that other processes hold.
 
     :func:`distribute` makes it. In place of `edge_index` it serves
     :func:`~jsem_pyg.diffusion.heat_diffusion` and the layers; signals, weights and features of
