@@ -137,7 +137,7 @@ class Searcher:
         is_met = recall >= options.recall_target
         logger.log(
             logging.INFO if is_met else logging.WARNING,
-            "Recall of index=%r on a sample of %d points: %.4f ± %.4f (target %g%s), effort %d of "
+            "Recall of index=%r on a sample of %d points: %.4f ± %.4f (target %g%s), budget %d of "
             "at most %d.",
             self.word,
             len(sample),
