@@ -36,7 +36,7 @@ _KEPT = 1e-3
 def expm_multiply(
     A: Any, x: Any, t: float | Tensor = 1.0, *, tol: float = 1e-6, backend: str = "auto"
 ) -> Any:
-    r"""Multiply the exponential of a symmetric sparse matrix by columns: exp(tA) x.
+    r"""Multiply the exponential of a symmetric matrix by columns: exp(tA) x.
 
     With the bounds :math:`a \le \mathbf{A} \le b` of the spectrum that the sums of rows give
     (Gershgorin's), :math:`e^{t \mathbf{A}} = e^{t b} e^{-t r (\mathbf{I} - \mathbf{S})}`, where

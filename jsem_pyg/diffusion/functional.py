@@ -59,9 +59,9 @@ def heat_diffusion(
         degree: K, the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed. The series is cut where
             :math:`||\mathrm{error}|| \le 0.01 \, \mathrm{tol} \, ||\mathbf{X}||` is certain, but
-            not below the rounding of x's type. Times whose rounding float32 would add up to more
-            than that (1e-6 beyond t = 10 over the fastest rate) are computed in float64, which
-            takes twice the time and memory.
+            not below the rounding of x's type. Where rounding in float32 could exceed `tol`
+            (at 1e-6: beyond t = 10 over the fastest rate) all is computed in float64, which takes
+            twice the time and memory.
         normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
             \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
             :math:`\mathbf{D} - \mathbf{W}`.

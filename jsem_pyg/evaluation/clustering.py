@@ -78,7 +78,7 @@ def clustering_scores(
             text embeddings. Zero rows stay zero.
 
     Returns:
-        The scores of every seed, with their means and spreads.
+        The scores of every seed, with their means and standard deviations.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])

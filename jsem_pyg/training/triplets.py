@@ -21,7 +21,7 @@ from .seeds import Purpose, derive_generator
 
 
 class Triplets(NamedTuple):
-    """Hold M triplets of nodes: an anchor, a similar node, a different one."""
+    """Holds M triplets of nodes: an anchor, a similar node, a different one."""
 
     anchor: Tensor  #: [M] int64
     positive: Tensor  #: [M] int64, alike: a neighbour, or a node of the anchor's class

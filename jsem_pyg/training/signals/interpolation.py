@@ -81,13 +81,13 @@ def interpolate(
         observed: [M] the nodes where they were observed, each once, or a mask [N] of them beside
             their values [M] or those of all nodes [N]. None: values are [N], with NaN at the gaps.
         kernel: "heat", :math:`e^{-t \lambda}`, for very smooth signals; an exponent :math:`\nu`
-            (or "matern", 1.5) for :math:`(1 + t \lambda)^{-\nu}`, the smoother, the larger;
+            (or "matern", 1.5) for :math:`(1 + t \lambda)^{-\nu}`, the larger, the smoother;
             "auto", the exponents 1, 1.5, 2.5 and 3.5, averaged by their weight.
         conductance: A module `(edge_attr)` -> [E] in (0, 1], such as
             :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place by the most likely kernel.
             None: weights as given.
-        t: The time to start from, > 0. None: the likelihood is climbed from its highest maxima
-            among 31 times, each with its most likely noise.
+        t: The time to start from, > 0. None: the likelihood is maximised from its best
+            places among 31 times, each with its most likely noise.
         normalization: "sym", or None for the Laplacian D - W, which often suits grids and meshes,
             "sym" graphs whose degrees differ much; "auto", both, averaged by their weight.
         max_fitted: Of more observed nodes, only this number is used to fit time, noise and
