@@ -16,7 +16,7 @@ def robust_standardize(values: Tensor, group: Tensor | None = None) -> Tensor:
         z = \frac{v - \mathrm{med}(v)}{1.4826 \, \mathrm{med} |v - \mathrm{med}(v)|}
 
     If more than half of the values are equal, so that this median deviation vanishes, the mean
-    absolute deviation times 1.2533 takes its place; if all are equal, the result is zero. A deviation
+    absolute deviation times 1.2533 takes its place; if all are equal, the result is zero. One
     within the rounding of the values, or of numbers of order one, counts as vanishing.
 
     Args:

@@ -23,8 +23,8 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, NeighborTransformer):
     with the lowest eigenvalues above zero, and modes, of :math:`\mathbf{L} = \mathbf{I} -
     \mathbf{D}^{-1} \mathbf{W}` (:func:`jsem_pyg.diffusion.low_modes`). Distances in it
     say how differently heat has spread from two points after the time t. For t = 0 these are
-    Laplacian eigenmaps, a spectral embedding. Coifman and Lafon count steps of a random walk in place of
-    time: :math:`(1 - \lambda)^t`.
+    Laplacian eigenmaps, a spectral embedding. Coifman and Lafon count steps of a random walk,
+    not time: :math:`(1 - \lambda)^t`.
 
     A new point, joined to its nearest fitted points with the weights w_j of the graph's kernel,
     has :math:`\psi(x) = \sum_j w_j \psi_j / \sum_j w_j / (1 - \lambda)`, the formula of Nystrom;

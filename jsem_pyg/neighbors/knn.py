@@ -28,8 +28,8 @@ def knn_search(
     (3e-4 of the distance from the mean, or 1e-7 by a tree) are ties, in any order. Distances are
     true: they come from coordinate differences in the type of `x`. An approximate search ("ivf",
     "hnsw") may take a farther point for a neighbour. Its recall, the share of neighbours that are
-    no farther than the true k-th, is measured on 1,000 points, and its search budget doubled until
-    the recall, less its standard error, is `recall_target`. The final recall is logged (a warning if
+    no farther than the true k-th, is measured on 1,000 points, and its budget doubled until the
+    recall, less its standard error, is `recall_target`. The final recall is logged (a warning if
     the target is missed). Duplicates of a point are ordinary neighbours at distance zero. A graph
     is discrete, so no gradient flows back to `x`.
 
