@@ -16,10 +16,11 @@ from torch import Tensor
 
 from .._precision import full_precision
 from ..graph.adjacency import Adjacency
-from ..graph.structure import GraphRows
+from ..graph.structure import GraphRows, GraphStructure
 from ..kernels.chebyshev import SeriesOperator
+from ..kernels.torch_func import is_transformed
 from ..operators import HeatOperator
-from ..operators.laplacian import MakeMatrix, laplacian_entries, operator_of_entries
+from ..operators.laplacian import MANY_SLOTS, MakeMatrix, laplacian_entries, operator_of_entries
 from .heat_coefficients import LONGEST
 from .options import HeatOptions
 from .times import Times
@@ -69,18 +70,31 @@ def heat_operator(
     That is for signals of the type `given`, and for the times or the filter. `make` makes S of
     its entries; None: a kernel of the backend.
     """
-    kind = options.normalization, options.self_loop
-    is_unweighted = edge_weight is None and conductance is None and node_mass is None
+    values = edge_weight, conductance, node_mass
+    kind = options.normalization, options.self_loop, *(each is None for each in values)
     make_entries = partial(
-        laplacian_entries, structure, edge_weight, kind[0], conductance, kind[1], node_mass
-    )
-    entries = structure.once(kind, make_entries) if is_unweighted else make_entries()
+        laplacian_entries, structure, edge_weight, options.normalization, conductance,
+        options.self_loop, node_mass,
+    )  # fmt: skip
+    is_kept = make is None and _may_be_kept(structure, values)
+    entries = structure.once(kind, make_entries, values) if is_kept else make_entries()
     dtype = choose_dtype(given, structure.device, function.slope(entries.rate), options.tol)
     make_matrix = make or partial(structure.make_matrix, backend=options.backend)
     make_operator = partial(operator_of_entries, entries, dtype, make_matrix)
-    if is_unweighted and make is None:
-        return structure.once((*kind, dtype, options.backend), make_operator)
-    return make_operator()
+    key = *kind, dtype, options.backend
+    return structure.once(key, make_operator, [entries]) if is_kept else make_operator()
+
+
+def _may_be_kept(structure: GraphRows, values: tuple[Tensor | None, ...]) -> bool:
+    """Return True if no values are given, or if comparing them with the last ones is cheap.
+
+    A GPU would wait for that, large graphs take memory, and processes wait for each other.
+    """
+    given = [each for each in values if each is not None]
+    is_learning = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    is_small = isinstance(structure, GraphStructure) and structure.num_slots < MANY_SLOTS
+    is_cheap = is_small and structure.device.type == "cpu" and not is_transformed()
+    return not given or (is_cheap and not is_learning)
 
 
 def choose_dtype(given: torch.dtype, device: torch.device, slope: float, tol: float) -> torch.dtype:

@@ -47,8 +47,14 @@ def series_degree(
     longest: float, operator: HeatOperator, dtype: torch.dtype, options: HeatOptions
 ) -> int:
     """Return the degree of a series for times, as given or as the tolerance needs."""
-    longest *= operator.rate
-    check_longest(longest, operator.rate)
+    longest, fastest = longest * operator.rate, operator.rate
+    if not longest <= LONGEST * (1 + 1e-6):  # by rounding; nor NaN
+        raise ValueError(
+            f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:.0e} in units of the "
+            f"fastest rate of the Laplacian, which is {fastest:.3g} (got {longest / fastest:.3g}). "
+            "To fix this, take a shorter time, or the limit: the (weighted) mean of 'x' over each "
+            "connected component."
+        )
     degree = options.degree
     if degree is None:
         return degree_of(longest, options.tol, dtype, operator.condition)
@@ -101,17 +107,6 @@ def shape_times(t: float | Tensor, num_channels: int, name: str = "t") -> Tensor
         )
     times = times.to("cpu", torch.float64)
     return times if times.dim() == 2 else times.reshape(-1, 1)
-
-
-def check_longest(longest: float, fastest: float) -> None:
-    """Raise a ValueError if the longest time, in units of the fastest rate, is out of range."""
-    if not longest <= LONGEST * (1 + 1e-6):  # by rounding; nor NaN
-        raise ValueError(
-            f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:.0e} in units of the "
-            f"fastest rate of the Laplacian, which is {fastest:.3g} (got {longest / fastest:.3g}). "
-            "To fix this, take a shorter time, or the limit: the (weighted) mean of 'x' over each "
-            "connected component."
-        )
 
 
 def check_single_time(t: Any) -> None:

@@ -125,7 +125,8 @@ class HeteroGraph:
     @cached_property
     def structure(self) -> GraphStructure:
         """The pairs in both directions, first from source to target."""
-        return _both_directions(self.pairs.source, self.pairs.target, self.num_nodes)
+        ends = torch.stack([self.pairs.source, self.pairs.target])
+        return GraphStructure(torch.cat([ends, ends.flip(0)], 1), self.num_nodes)
 
     @cached_property
     def edge_type(self) -> Tensor:
@@ -196,11 +197,6 @@ class HeteroGraph:
     def split(self, x: Tensor) -> dict[str, Tensor]:
         """Return the rows of every type, from the rows [..., N, D] of all."""
         return {name: x[..., rows, :] for name, rows in self.rows.items()}
-
-
-def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> GraphStructure:
-    ends = torch.cat([source, target]), torch.cat([target, source])
-    return GraphStructure(torch.stack(ends), num_nodes)
 
 
 def merge_reverse(

@@ -7,9 +7,9 @@ is owned by it; `reader.py` remembers it from call to call.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import torch
@@ -64,16 +64,18 @@ class GraphRows(ABC):
     row: Tensor
     col: Tensor
 
-    @cached_property
-    def _made(self) -> dict[Any, Any]:
-        return {}
+    def once(self, key: Any, make: Callable[[], T], given: Sequence[Any] = ()) -> T:
+        """Return what `make()` makes of this graph and what is given; remembered for each key.
 
-    def once(self, key: Any, make: Callable[[], T]) -> T:
-        """Return what `make()` makes of this graph alone, without weights; once for each key."""
-        if key not in self._made:
-            self._made[key] = lasting(make)()
-        found: T = self._made[key]
-        return found
+        It is made anew if something else is given: another object, or a tensor of other entries.
+        """
+        known = vars(self).setdefault("_known", {})
+        before, found = known.get(key, (None, None))
+        if before is None or not all(map(_is_same, before, given)):
+            before = [each.clone() if isinstance(each, Tensor) else each for each in given]
+            found = lasting(make)()
+            known[key] = before, found
+        return cast(T, found)
 
     @property
     @abstractmethod
@@ -309,6 +311,12 @@ class GraphStructure(GraphRows):
 
     def __repr__(self) -> str:
         return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+
+def _is_same(before: Any, given: Any) -> bool:
+    if not isinstance(given, Tensor):
+        return before is given
+    return bool(before.dtype == given.dtype and torch.equal(before, given))
 
 
 def _refuse(row: Tensor, col: Tensor, num_nodes: int) -> NoReturn:

@@ -298,7 +298,8 @@ def _train(run: Run, epochs: int, seed: int, chosen: SimpleNamespace, progress: 
                 share.backward()
                 with torch.no_grad():
                     val_loss = run.total(run.task.loss(z, validation))
-            run.sum_gradients()
+            if run.ranks is not None:
+                run.ranks.sum_gradients(model.parameters())
             loss = run.total(share)
             _check_numbers(epoch, loss, val_loss, model)
             t = _mean_time(model)  # like the losses, of the weights before the step

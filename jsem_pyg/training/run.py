@@ -58,11 +58,6 @@ class Run:
             if not is_lazy(value):
                 value.copy_(self.ranks.from_first(value))
 
-    def sum_gradients(self) -> None:
-        """Add up the gradients of all processes."""
-        if self.ranks is not None:
-            self.ranks.sum_gradients(self.model.parameters())
-
     def total(self, value: Tensor) -> Tensor:
         """Return the sum of the values of all processes."""
         ranks = self.ranks
