@@ -101,7 +101,7 @@ def match_by_knowledge(
         if features.bits() > LEAST_BITS or not pairs.size:
             return found._replace(
                 bits=features.bits()
-            ), f"beliefs, features {features.bits():.2f} bits"
+            ), f"belief propagation, features {features.bits():.2f} bits"
     shape = source.shape[0], target.shape[0]
     is_single = knowledge.kinds is None
     if is_single and is_sparse(source, target) and shape[0] * shape[1] <= MOST_BRANCHED:
@@ -110,7 +110,7 @@ def match_by_knowledge(
         has = np.diff(likely.indptr) > 0
         partner = np.where(has, np.asarray(likely.argmax(axis=1)).reshape(-1), -1)
         return Beliefs(likely, edge_confidence(source, target, partner)[pairs[0]]), "branches"
-    start, name = csr_array(shape, dtype=np.float32), "beliefs"
+    start, name = csr_array(shape, dtype=np.float32), "belief propagation"
     if pairs.shape[1] < FEW_KNOWN * min(shape):
         partner = search_assignment(*knowledge.typed(source, target), max_iter, seed)[-1][1]
         if knowledge.rival is not None:
@@ -118,12 +118,12 @@ def match_by_knowledge(
             partner = max(knowledge.rival, partner, key=nats)
         chance = edge_confidence(source, target, partner).astype(np.float32)
         start = sparse_rows(partner[:, None], chance[:, None], shape[1])
-        name = "beliefs, from edges alone"
+        name = "belief propagation, from edges alone"
     elif pairs.shape[1] <= MOST_HEATED:
         first, second = known_features(source, target, pairs)
         near = FeatureLikelihood(first.numpy(), second.numpy(), seed).start()
         start = from_scores(*near, shape[1])
-        name = "beliefs, from heat of known pairs"
+        name = "belief propagation, from heat of known pairs"
     return find_beliefs(layers, pairs, start), name
 
 

@@ -65,9 +65,9 @@ def match_graphs(
     for alike branches is added (:mod:`jsem_pyg.transport.match.branches`); it looks at all pairs
     of nodes. Otherwise memory grows with nodes and edges.
 
-    Of two sides that differ in size, each node of the smaller one gets a partner, and others stay
-    alone. With `strangers`, a node of either side stays alone (-1 in `plan.argmax()`) unless much
-    speaks for its partner (:mod:`jsem_pyg.transport.match.strangers`). Of more than 2^30 pairs of
+    Of two sides that differ in size, each node of the smaller one gets a partner, and others get
+    none. With `strangers`, a node of either side gets none (-1 in `plan.argmax()`) unless much
+    speaks for one (:mod:`jsem_pyg.transport.match.strangers`). Of more than 2^30 pairs of
     nodes, the candidates are the answer; a message at level INFO says so. `plan.history` names the
     stages.
 
