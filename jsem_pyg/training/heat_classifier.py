@@ -28,11 +28,7 @@ class SelectedTime(NamedTuple):
 
 
 def select_time(
-    data: Data,
-    times: Sequence[float] = TIMES,
-    *,
-    normalization: str | None = "sym",
-    seed: int = 0,
+    data: Data, times: Sequence[float] = TIMES, *, normalization: str | None = "sym", seed: int = 0
 ) -> SelectedTime:
     """Choose the time of isotropic diffusion by the unsupervised triplet loss.
 

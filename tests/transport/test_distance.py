@@ -7,12 +7,7 @@ from tiny_graphs import ring
 from torch.autograd import forward_ad
 from torch_geometric.data import Data
 
-from jsem_pyg.transport import (
-    Factor,
-    HeatCost,
-    gromov_wasserstein,
-    gw_distance,
-)
+from jsem_pyg.transport import Factor, HeatCost, gromov_wasserstein, gw_distance
 
 N, K = 6, 5
 TIGHT = {"tol": 1e-12, "max_iter": 300, "progress": False}

@@ -7,12 +7,7 @@ from transport.problems import align, points
 
 from jsem_pyg.transport import HeatCost, Plan, gromov_wasserstein, gw_distance
 from jsem_pyg.transport.plan import scores as scores_module
-from jsem_pyg.transport.plan.scores import (
-    DenseScores,
-    FactoredScores,
-    SparseScores,
-    average,
-)
+from jsem_pyg.transport.plan.scores import DenseScores, FactoredScores, SparseScores, average
 
 N, K = 9, 7
 EMPTY_ROWS, EMPTY_COLUMNS = [2, 8], [0]

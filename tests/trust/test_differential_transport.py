@@ -17,12 +17,7 @@ from transport.problems import gw_cost
 from trust.draws import LAYOUTS, SEEDS, edge_lists, generator, lay_out
 from trust.settings import draws
 
-from jsem_pyg.transport import (
-    Factor,
-    gromov_wasserstein,
-    match_graphs,
-    sampled_gromov_wasserstein,
-)
+from jsem_pyg.transport import Factor, gromov_wasserstein, match_graphs, sampled_gromov_wasserstein
 
 REFUSED = r"'epsilon' .* at least|'starts' to have more than 'zero'"
 SIZES = st.integers(1, 6)
