@@ -9,7 +9,7 @@ from ..datasets.word_features import WordFeatures
 from ..estimators import DiffusionClusterer
 from ..estimators.columns import name_by_columns, number_alike
 from ..estimators.neighbor_estimator import limit_threads
-from ..training.choose_num_classes import say_distinctness
+from ..training.distinctness import say_distinctness
 from .columns import Choice
 from .content import Content
 from .folder import MapFolder

@@ -15,8 +15,9 @@ from .._checks import check_positive_int
 from .._files import as_path
 from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
-from ..training.choose_num_classes import Level, choose_levels, measure_distinctness
-from ..training.clusters import SpectralClusters, is_better
+from ..training.choose_num_classes import Level, choose_levels
+from ..training.clusters import SpectralClusters
+from ..training.distinctness import measure_distinctness
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
@@ -118,12 +119,12 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         with self._threads(X):
             self._fit_graph(X)
             graph = self._graph.graph
+            modes = SpectralClusters(graph, largest, self._seed)
             if not is_auto and largest > self._graph.num_different:
                 raise ValueError(
                     "Expected 'n_clusters' to be at most the number of points that differ (got "
                     f"{largest} for {self._graph.num_different} of {len(graph.x)} points)."
                 )
-            modes = SpectralClusters(graph, largest, self._seed)
             levels, finest, self.curve_ = [Level(largest, 1.0)], None, None
             if is_auto:
                 chosen, labels = choose_levels(
@@ -149,12 +150,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     def _fit_level(self, level: Level, modes: SpectralClusters) -> ClusterLevel:
         """Find the clusters of one level, by self-training or by spectral clustering."""
         count = level.num_classes
-        trained = self._self_train(count)
-        if 1 < count <= modes.largest:
-            spectral = modes.labels(count)
-            is_clear = modes.lie_apart(count) or len(trained.unique()) < count
-            if is_clear or is_better(spectral, trained, self._graph.graph):
-                self._take_instead(F.one_hot(spectral, count))
+        found = modes.instead_of(self._self_train(count), count)
+        if found is not None:
+            self._take_instead(F.one_hot(found, count))
         self._place_clusters()
         if self.n_clusters_ < count:
             logger.warning("%d of %d clusters have no point left.", count - self.n_clusters_, count)

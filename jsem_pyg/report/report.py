@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
 from .._files import as_path, check_writable, write_whole
-from ..training.choose_num_classes import say_distinctness
+from ..training.distinctness import say_distinctness
 from .content import (
     FULL,
     SIDE,

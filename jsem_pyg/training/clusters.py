@@ -169,6 +169,14 @@ class SpectralClusters:
                 return labels
         return self._k_means(count)
 
+    def instead_of(self, others: Tensor, count: int) -> Tensor | None:
+        """Return `count` clusters [N] if the graph prefers these to other ones [N], else None."""
+        if not 1 < count <= self.largest:
+            return None
+        found = self.labels(count)
+        is_clear = self.lie_apart(count) or len(others.unique()) < count
+        return found if is_clear or is_better(found, others, self._graph) else None
+
     def _cluster(self, modes: int) -> Tensor:
         labels = self._k_means(modes)
         labels = join_pieces(labels, self._graph, (self.least_degree + 1) // 2)

@@ -28,7 +28,7 @@ from .._precision import unit_rows, without_autocast
 from ..evaluation.modularity import cut_and_modularity
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
-from .clusters import SpectralClusters, is_better, k_means
+from .clusters import SpectralClusters, k_means
 from .history import EpochRow, FitResult
 from .label_spread import Chosen, choose_way, ways_to_spread
 from .seeds import Purpose, seeded_rng
@@ -82,9 +82,10 @@ def self_train(
     if labels is None:
         directions = unit_rows(features[:, :-1])  # the constant is for classifiers only
         t, p = _cluster(directions, num_classes, graph, times, seed)
-        found = _modes_instead(p, graph, seed) if try_modes else None
+        modes = SpectralClusters(graph, num_classes, seed) if try_modes else None
+        found = modes.instead_of(p.argmax(-1), num_classes) if modes else None
         if found is not None:
-            p = found
+            p = F.one_hot(found, num_classes).to(p)
             model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE))
     else:
         t, ways = ways_to_spread(graph, times, seed)
@@ -138,18 +139,6 @@ def _cluster(
 
     found = (soft_clusters(t, z) for t, z in graph.diffused_rows(features, times))
     return _of_highest_modularity(graph, found)
-
-
-def _modes_instead(p: Tensor, graph: TrainingGraph, seed: int) -> Tensor | None:
-    """Return the clusters of the smoothest modes, [N, C], if the graph prefers these to p."""
-    count = p.size(1)
-    modes = SpectralClusters(graph, count, seed)
-    if not 1 < count <= modes.largest:
-        return None
-    found = modes.labels(count)
-    if modes.lie_apart(count) or is_better(found, p.argmax(-1), graph):
-        return F.one_hot(found, count).to(p)
-    return None
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:

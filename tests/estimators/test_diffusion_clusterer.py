@@ -47,7 +47,14 @@ def test_groups_that_lie_apart_are_counted():
 
 @pytest.mark.parametrize(
     ("sizes", "columns"),
-    [((450, 30, 20), 2), ((450, 30, 20), 1), ((1000, 20), 1), ((500, 25), 6), ((300, 40, 30), 10)],
+    [
+        ((450, 30, 20), 2),
+        ((450, 30, 20), 1),
+        ((1000, 20), 1),
+        ((500, 25), 6),
+        ((300, 40, 30), 10),
+        ((400, 40), 100),
+    ],
 )
 @pytest.mark.parametrize("number", ["given", "auto"])
 def test_clusters_of_unequal_size_are_found(sizes, columns, number):
@@ -91,9 +98,8 @@ def test_one_cloud_is_one_cluster_and_says_so():
 
 
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
-    module = "jsem_pyg.estimators.diffusion_clusterer"
-    monkeypatch.setattr(f"{module}.is_better", lambda *_: True)
-    monkeypatch.setattr(f"{module}.SpectralClusters.labels", lambda *_: torch.from_numpy(Y) + 1)
+    found = lambda *_: torch.from_numpy(Y) + 1  # noqa: E731
+    monkeypatch.setattr("jsem_pyg.training.clusters.SpectralClusters.instead_of", found)
     with caplog.at_level(logging.WARNING):
         clusterer = DiffusionClusterer(4, n_neighbors=8, t=2.0, random_state=0).fit(X)
     assert "1 of 4 clusters have no point left" in caplog.text

@@ -8,15 +8,9 @@ from torch_geometric.data import Data
 from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, fit
-from jsem_pyg.training.choose_num_classes import (
-    Level,
-    _bend,
-    _stability,
-    _weigh_by_length,
-    choose_levels,
-    join_levels,
-    rank_levels,
-)
+from jsem_pyg.training.choose_num_classes import Level, choose_levels, join_levels, rank_levels
+from jsem_pyg.training.cluster_scores import stability
+from jsem_pyg.training.distinctness import _bend, with_lengths
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -83,7 +77,7 @@ def test_stability_is_that_of_the_formula(dtype):
     walk = torch.matrix_exp(-5 * (torch.eye(30) - weight / degree[:, None]))  # of the walk
     p, one = degree / degree.sum(), torch.nn.functional.one_hot(labels).double()
     expected = torch.trace(one.T @ (p[:, None] * walk - p[:, None] * p) @ one)
-    assert _stability(prepare_graph(data), labels, 4, [1.0, 5.0])[1] == pytest.approx(
+    assert stability(prepare_graph(data), labels, 4, [1.0, 5.0])[1] == pytest.approx(
         float(expected), abs=1e-3
     )
 
@@ -147,12 +141,12 @@ def test_columns_are_bent_to_the_quantiles_of_others():
 
 def test_lengths_weigh_alike_in_any_unit_and_place():
     graph = prepare_graph(blobs(3))
-    expected = _weigh_by_length(graph, "l2").edge_weight
+    expected = with_lengths(graph, metric="l2").edge_weight
     far = replace(graph, x=1e3 * graph.x.double() + 1e5)
-    found = _weigh_by_length(far, "l2").edge_weight
+    found = with_lengths(far, metric="l2").edge_weight
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
     same = replace(graph, x=torch.zeros_like(graph.x))
-    assert _weigh_by_length(same, "l2").edge_weight.unique().numel() == 1
+    assert with_lengths(same, metric="l2").edge_weight.unique().numel() == 1
 
 
 @pytest.mark.parametrize(

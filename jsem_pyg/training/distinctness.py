@@ -1,0 +1,162 @@
+"""Measures how much better clusters are than those of data without clusters."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._precision import unit_rows
+from ..kernels.edge_dot import edge_dot
+from ..neighbors import knn_graph
+from .cluster_scores import (
+    STABILITY_TIME,
+    HalvesClassifier,
+    agreement_of,
+    fewer_channels,
+    score_numbers,
+    stability,
+)
+from .clusters import APART, valleys
+from .line_valley import few_are_between
+from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph
+
+# Clusters are taken from a third on: one and a half times what data without clusters have.
+LEAST_DISTINCTNESS = 1 / 3
+# What chance and shape make of one cloud: the valley around a part of it, where eigenvalues leave a
+# gap and where they do not; the score of a ring beside that of a Gaussian.
+ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
+ORDINARY_SCORE = 1.2
+CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
+CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
+CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
+LEAST_LENGTH = 1e-9  # of an edge, as a share of the mean
+OFF_LINE = 1e-10  # the share of squared distances that rounding leaves of points on a line
+LEAST_NEIGHBORS = 5  # of a point of a cloud
+
+
+def measure_distinctness(
+    graph: TrainingGraph, labels: Tensor, seed: int = 0, metric: str | None = None
+) -> float:
+    """Measure how much better clusters [N] are than those of data without clusters, in [0, 1]."""
+    labels = labels.unique(return_inverse=True)[1]
+    count = int(labels.max()) + 1
+    if count == 1:
+        return 0.0
+    score = agreement_of(HalvesClassifier(fewer_channels(graph.x, seed), seed), labels, count)
+    score *= float(stability(graph, labels, count, [STABILITY_TIME])[0])
+    others = beyond(score, score_of_clouds(graph, STABILITY_TIME, seed, metric))
+    return max(_depth(with_lengths(graph, seed, metric), labels, False, seed), others)
+
+
+def say_distinctness(distinctness: float, num_clusters: int) -> str:
+    """Say in a sentence how distinct the clusters are."""
+    scale = "from 0, as in data without clusters, to 1"
+    if num_clusters == 1:
+        return f"No clusters are distinct: the best have {distinctness:.2f} ({scale})."
+    return f"Distinctness of the clusters: {distinctness:.2f} ({scale})."
+
+
+def beyond(value: float, ordinary: float) -> float:
+    """Return 1 - 1 / r for a value r times the ordinary one; 0 if it is not larger."""
+    return 1 - ordinary / value if value > ordinary else 0.0
+
+
+def depths(
+    graph: TrainingGraph, found: dict[int, tuple[Tensor, float]], seed: int, metric: str | None
+) -> dict[int, float]:
+    """Measure the distinctness of the clusters [N] of each number, found before a gap."""
+    degree = torch.bincount(graph.edge_index[0])
+    graph = with_lengths(graph, seed, metric) if found else graph
+    return {
+        count: _depth(graph, labels, gap >= APART, seed)
+        for count, (labels, gap) in found.items()
+        # A cluster of no more points than one point has neighbours is none.
+        if int(torch.bincount(labels).min()) > int(degree[degree > 0].min())
+    }
+
+
+def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> float:
+    """Measure the distinctness of clusters [N] by the flattest valley around one."""
+    found = float(valleys(graph, labels).min())
+    on_line = graph.x.size(1) == 1  # few links cross a place there, clusters or none
+    is_apart = has_gap and not on_line
+    if found > ORDINARY_VALLEY and not is_apart:
+        is_apart = few_are_between(graph, labels, seed)
+    if on_line and not is_apart:
+        return 0.0
+    return beyond(found, ORDINARY_VALLEY if is_apart else ORDINARY_VALLEY_WITHOUT_GAP)
+
+
+def metric_of(x: Tensor) -> str:
+    """Return how points [N, D] are compared: by direction, where all have one length."""
+    length = x.norm(dim=1)
+    return "cosine" if bool(torch.isclose(length, length[:1], rtol=1e-3).all()) else "l2"
+
+
+def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None) -> TrainingGraph:
+    """Weigh an edge by the inverse square of its length, or of the mean one at either end.
+
+    The width of a kernel is too short for the tails of a cloud, which it would cut off. The columns
+    are those in which a line is looked for.
+    """
+    by_angle = (metric or metric_of(graph.x)) == "cosine"
+    x = unit_rows(graph.x) if by_angle else graph.x
+    x, (source, target) = (x - x.mean(0)).double(), graph.edge_index
+    square = x.square().sum(1)
+    both = square[source] + square[target]
+    between = both - 2 * edge_dot(x, x, source, target)
+    length = between.clamp(min=0).sqrt()
+    number = torch.bincount(source, minlength=len(x)).clamp(min=1)
+    mean = torch.bincount(source, length, len(x)) / number
+    length = torch.stack([length, mean[source], mean[target]]).amax(0)
+    least = LEAST_LENGTH * length.mean() + torch.finfo(length.dtype).tiny
+    if x.size(1) > 1 and bool(square.any()):
+        place = x @ x[square.argmax()]
+        off = square - place.square() / square.max()
+        if bool(off.sum() < OFF_LINE * square.sum()):
+            x, by_angle = place[:, None], False  # other columns say nothing more
+    x = x / x.square().mean().sqrt().clamp(min=torch.finfo(x.dtype).tiny)
+    x = fewer_channels(graph.x, seed) if by_angle else x
+    return replace(graph, x=x, edge_weight=(length.clamp(min=least) / least).pow(-2))
+
+
+def score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | None) -> float:
+    """Compute the best score to expect of one cloud with the covariance of a graph's points."""
+    degree, n = torch.bincount(graph.edge_index[0]), len(graph.x)
+    if n < 3 or not bool(graph.x.any()):
+        return 0.0
+    k = int(degree[degree > 0].float().quantile(0.1)) if bool(degree.any()) else 0
+    k = min(max(k, LEAST_NEIGHBORS), (n - 1) // 2)
+    generator = derive_generator(seed, Purpose.SKETCH)
+    rows, metric = graph.x.cpu().float(), metric or metric_of(graph.x)
+    scale = rows.abs().max().clamp(min=torch.finfo(rows.dtype).tiny)
+    rows = rows[torch.randperm(n, generator=generator)[:CLOUD_ROWS]] / scale
+    mean = rows.mean(0)
+    best = []
+    for _ in range(max(1, min(MOST_CLOUDS, CLOUD_POINTS // n))):
+        draw = torch.randn(n, len(rows), generator=generator)
+        x = _bend(mean + draw @ (rows - mean) / len(rows) ** 0.5, rows)
+        edge_index, weight = knn_graph(x, k, metric, seed=seed, progress=False)
+        cloud = TrainingGraph(*(value.to(graph.x.device) for value in (x, edge_index, weight)))
+        scores = score_numbers(cloud, CLOUD_LARGEST, [t], seed)[0]
+        best.append(max(float(score[0, 0]) for score in scores.values()))
+    return ORDINARY_SCORE * float(np.mean(best))
+
+
+def _bend(x: Tensor, rows: Tensor) -> Tensor:
+    """Give Gaussian columns x [N, D] the skew and tails of rows [M, D], without their valleys.
+
+    The change is linear between quantiles at -1, 0 and 1 standard deviations, and to those at -2
+    and 2; a column of few values stays as it is.
+    """
+    share = torch.special.ndtr(torch.arange(-2.0, 3.0))
+    old, new = (
+        each[:CLOUD_ROWS].sort(dim=0).values[(share * (min(len(each), CLOUD_ROWS) - 1)).long()]
+        for each in (x, rows)
+    )
+    part = (x > old[1:-1, None]).sum(0)
+    slope = new.diff(dim=0) / old.diff(dim=0).clamp(min=torch.finfo(x.dtype).tiny)
+    bent = new.gather(0, part) + (x - old.gather(0, part)) * slope.gather(0, part)
+    return torch.where((slope > 0).all(0), bent, x)
