@@ -28,6 +28,7 @@ LEAST_DISTINCTNESS = 1 / 3
 # gap and where they do not; the score of a ring beside that of a Gaussian.
 ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
 ORDINARY_SCORE = 1.2
+FEW_POINTS = 10  # have valleys of any depth by chance
 CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
 CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
@@ -79,6 +80,8 @@ def depths(
 
 def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> float:
     """Measure the distinctness of clusters [N] by the flattest valley around one."""
+    if int(torch.bincount(labels).min()) <= FEW_POINTS:
+        return 0.0
     found = float(valleys(graph, labels).min())
     on_line = graph.x.size(1) == 1  # few links cross a place there, clusters or none
     is_apart = has_gap and not on_line
@@ -142,7 +145,7 @@ def score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | Non
         cloud = TrainingGraph(*(value.to(graph.x.device) for value in (x, edge_index, weight)))
         scores = score_numbers(cloud, CLOUD_LARGEST, [t], seed)[0]
         best.append(max(float(score[0, 0]) for score in scores.values()))
-    return ORDINARY_SCORE * float(np.mean(best))
+    return ORDINARY_SCORE * float(np.mean(best)) + 1 / n  # by chance of one point more or less
 
 
 def _bend(x: Tensor, rows: Tensor) -> Tensor:

@@ -97,6 +97,12 @@ def test_one_cloud_is_one_cluster_and_says_so():
     assert DiffusionClusterer(3, random_state=0).fit(points).distinctness_ < 1 / 3
 
 
+def test_ten_points_are_one_cluster():
+    for seed in range(2):
+        points = np.random.default_rng(seed).normal(size=(10, 2 + seed))
+        assert DiffusionClusterer(random_state=0).fit(points).n_clusters_ == 1
+
+
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
     found = lambda *_: torch.from_numpy(Y) + 1  # noqa: E731
     monkeypatch.setattr("jsem_pyg.training.clusters.SpectralClusters.instead_of", found)
