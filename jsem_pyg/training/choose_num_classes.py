@@ -59,11 +59,11 @@ def choose_num_classes(
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
     times as good as those of data without clusters, and has to be 1/3. It is the larger one of
 
-    - their score, beside the best of clouds of the same mean, covariance, skew and size;
+    - their score, beside the best of clouds of the same mean, covariance, skew and rounding;
     - the valley around each, of more than ten points: the most weight that is cut on the way from
       the core outwards over that of the cluster's own cut, where an edge weighs one over its
       squared length. One cloud has 1.5 after a gap of five or with few points between, else 6. In
-      one column few points have to lie between clusters.
+      one column, or where points have many copies, few points have to lie between clusters.
 
     Other levels are offered: at each of fifteen times from 0.1 to 20, some number has the highest
     score with the fourth root of the index; one that has it for a longer range of times is more

@@ -18,7 +18,7 @@ from .cluster_scores import (
     stability,
 )
 from .clusters import APART, valleys
-from .line_valley import few_are_between
+from .line_valley import few_are_between, spread_evenly, units_of
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
@@ -34,6 +34,8 @@ CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
 LEAST_LENGTH = 1e-9  # of an edge, as a share of the mean
 OFF_LINE = 1e-10  # the share of squared distances that rounding leaves of points on a line
+COPIES = 1e-13  # the same of a squared distance: points nearer to each other are equal
+MANY_COPIES = 0.05  # of the edges, between points that are joined to their copies only
 LEAST_NEIGHBORS = 5  # of a point of a cloud
 
 
@@ -83,7 +85,9 @@ def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> fl
     if int(torch.bincount(labels).min()) <= FEW_POINTS:
         return 0.0
     found = float(valleys(graph, labels).min())
-    on_line = graph.x.size(1) == 1  # few links cross a place there, clusters or none
+    copies = float((graph.weight == 1).double().mean())
+    # Few links cross a place there, clusters or none.
+    on_line = graph.x.size(1) == 1 or copies > MANY_COPIES
     is_apart = has_gap and not on_line
     if found > ORDINARY_VALLEY and not is_apart:
         is_apart = few_are_between(graph, labels, seed)
@@ -102,7 +106,7 @@ def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None)
     """Weigh an edge by the inverse square of its length, or of the mean one at either end.
 
     The width of a kernel is too short for the tails of a cloud, which it would cut off. The columns
-    are those in which a line is looked for.
+    are those in which a line is looked for: what was rounded is spread.
     """
     by_angle = (metric or metric_of(graph.x)) == "cosine"
     x = unit_rows(graph.x) if by_angle else graph.x
@@ -110,7 +114,7 @@ def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None)
     square = x.square().sum(1)
     both = square[source] + square[target]
     between = both - 2 * edge_dot(x, x, source, target)
-    length = between.clamp(min=0).sqrt()
+    length = between.where(between > COPIES * both, 0).sqrt()
     number = torch.bincount(source, minlength=len(x)).clamp(min=1)
     mean = torch.bincount(source, length, len(x)) / number
     length = torch.stack([length, mean[source], mean[target]]).amax(0)
@@ -121,7 +125,7 @@ def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None)
         if bool(off.sum() < OFF_LINE * square.sum()):
             x, by_angle = place[:, None], False  # other columns say nothing more
     x = x / x.square().mean().sqrt().clamp(min=torch.finfo(x.dtype).tiny)
-    x = fewer_channels(graph.x, seed) if by_angle else x
+    x = fewer_channels(graph.x, seed) if by_angle else spread_evenly(x, seed)
     return replace(graph, x=x, edge_weight=(length.clamp(min=least) / least).pow(-2))
 
 
@@ -136,11 +140,12 @@ def score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | Non
     rows, metric = graph.x.cpu().float(), metric or metric_of(graph.x)
     scale = rows.abs().max().clamp(min=torch.finfo(rows.dtype).tiny)
     rows = rows[torch.randperm(n, generator=generator)[:CLOUD_ROWS]] / scale
-    mean = rows.mean(0)
+    mean, unit, least = rows.mean(0), units_of(rows), rows.amin(0)
     best = []
     for _ in range(max(1, min(MOST_CLOUDS, CLOUD_POINTS // n))):
         draw = torch.randn(n, len(rows), generator=generator)
-        x = _bend(mean + draw @ (rows - mean) / len(rows) ** 0.5, rows)
+        x = _bend(mean + draw @ (rows - mean) / len(rows) ** 0.5, spread_evenly(rows, seed))
+        x = torch.where(unit > 0, least + ((x - least) / unit).round() * unit, x)
         edge_index, weight = knn_graph(x, k, metric, seed=seed, progress=False)
         cloud = TrainingGraph(*(value.to(graph.x.device) for value in (x, edge_index, weight)))
         scores = score_numbers(cloud, CLOUD_LARGEST, [t], seed)[0]

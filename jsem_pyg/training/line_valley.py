@@ -6,10 +6,12 @@ from scipy.special import bdtr
 from torch import Tensor
 
 from .cluster_scores import HalvesClassifier
+from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
 WINDOWS = 2.0 ** -np.arange(1.5, 6, 0.5)  # of a line, in which few points are between clusters
 CHANCE = 0.05  # at most, that one cloud has such a window
+SAME = 1e-6  # of the range of a column: values nearer than that differ by rounding errors
 
 
 def few_are_between(graph: TrainingGraph, labels: Tensor, seed: int) -> bool:
@@ -48,3 +50,20 @@ def _chance_of_valley(places: Tensor, share: float) -> float:
         chance = min(chance, float(bdtr(between, total, share / (1 + share)).min()))
         number += len(start)
     return number * chance
+
+
+def units_of(x: Tensor) -> Tensor:
+    """Return the least difference of two values in each rounded column of x [N, D], [D], else 0.
+
+    A column is rounded if it has fewer than half as many values as points, as counts have.
+    """
+    step = x.sort(dim=0).values.diff(dim=0)
+    differ = step > SAME * step.sum(0)
+    least = step.where(differ, torch.inf).amin(0)
+    return least.where(least.isfinite() & (2 * differ.sum(0) + 2 < len(x)), 0)
+
+
+def spread_evenly(x: Tensor, seed: int) -> Tensor:
+    """Draw places within half a unit of the entries of rounded columns of x [N, D]."""
+    draw = torch.rand(x.shape, generator=derive_generator(seed, Purpose.SKETCH))
+    return x + units_of(x) * (draw - 0.5).to(x)

@@ -97,10 +97,25 @@ def test_one_cloud_is_one_cluster_and_says_so():
     assert DiffusionClusterer(3, random_state=0).fit(points).distinctness_ < 1 / 3
 
 
-def test_ten_points_are_one_cluster():
+@pytest.mark.parametrize("kind", ["ten points", "counts", "answers"])
+def test_few_points_and_few_values_are_one_cluster(kind):
+    """The graph of counts falls into their values, and ten points leave gaps by chance."""
     for seed in range(2):
-        points = np.random.default_rng(seed).normal(size=(10, 2 + seed))
+        draw = np.random.default_rng(seed)
+        points = {
+            "ten points": draw.normal(size=(10, 2 + seed)),
+            "counts": draw.poisson(3, size=(200, 1 + seed)),
+            "answers": np.clip(np.round(3 + draw.normal(size=(200, 2 + seed))), 1, 5),
+        }[kind].astype(float)
         assert DiffusionClusterer(random_state=0).fit(points).n_clusters_ == 1
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_groups_of_counts_are_found(columns):
+    y = np.arange(300) % 3 == 0
+    points = np.random.default_rng(0).poisson(np.where(y, 40, 2)[:, None], (300, columns))
+    found = DiffusionClusterer(random_state=0).fit(points.astype(float)).labels_
+    assert adjusted_rand_score(y, found) > 0.98
 
 
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
