@@ -17,7 +17,8 @@ from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..training.choose_num_classes import Level, choose_levels
 from ..training.clusters import SpectralClusters
-from ..training.distinctness import measure_distinctness
+from ..training.distinctness import LEAST_DISTINCTNESS as LEAST
+from ..training.distinctness import depths, measure_distinctness, metric_of
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
@@ -26,6 +27,7 @@ from .neighbor_estimator import ClassEstimator, FittedGraph
 logger = logging.getLogger(__name__)
 
 _KIND = "fitted clusterer"
+_ROWS = 2_000  # by which metrics are compared
 _ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 # What a file keeps of the fitted attributes as it is.
 _VALUES = ["n_neighbors_", "n_features_in_", "metric_", "scale_", "by_graph_", "curve_"]
@@ -53,7 +55,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             classifier predicts them from the features alone; 1 if these are hardly better than
             those of data without clusters (:func:`~jsem_pyg.training.choose_num_classes`). Up to
             two other levels are fitted as well, see `tree_`. If you know the number, pass it.
-        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`.
+        n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`; where only distances show
+            clusters that lie apart, "auto" does not take the cosine.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
@@ -118,8 +121,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         largest = self.max_clusters if is_auto else int(self.n_clusters)
         with self._threads(X):
             self._fit_graph(X)
+            modes = self._choose_metric(largest)
             graph = self._graph.graph
-            modes = SpectralClusters(graph, largest, self._seed)
             if not is_auto and largest > self._graph.num_different:
                 raise ValueError(
                     "Expected 'n_clusters' to be at most the number of points that differ (got "
@@ -146,6 +149,27 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             self.cluster_names_ = name_by_columns(x, self.labels_, self.feature_names_in_)
         self._is_fitted = True
         return self
+
+    def _choose_metric(self, largest: int) -> SpectralClusters:
+        """Compare by length instead of angle if that alone shows clusters that lie apart."""
+        graph = self._graph.graph
+        modes = SpectralClusters(graph, largest, self._seed)
+        if self.metric != "auto" or self.metric_ == "l2" or metric_of(graph.x) == "cosine":
+            return modes
+        if max(depths(graph, modes.apart, self._seed, "cosine").values(), default=0.0) >= LEAST:
+            return modes
+        rows = np.random.default_rng(self._seed).permutation(len(graph.x))
+        for x in (graph.x[rows[:_ROWS]], graph.x):  # some first, since all may take long
+            rival = FittedGraph(x, self.n_neighbors, "l2", self.kernel, self._seed)
+            found = SpectralClusters(rival.graph, largest, self._seed)
+            if (
+                max(depths(rival.graph, found.apart, self._seed, "l2").values(), default=0.0)
+                < LEAST
+            ):
+                return modes
+        logger.info("metric='l2': by it clusters lie apart, by the cosine they do not")
+        self._graph, self.metric_ = rival, "l2"
+        return found
 
     def _fit_level(self, level: Level, modes: SpectralClusters) -> ClusterLevel:
         """Find the clusters of one level, by self-training or by spectral clustering."""
