@@ -26,32 +26,28 @@ class ClusterLevel(NamedTuple):
 class ClusterTree:
     r"""Holds clusterings of a graph into every number of clusters.
 
-    Every level was found by itself, so a cluster of one level may be divided among several clusters
-    of a coarser one. For numbers between levels, the clusters of the next finer level are merged
-    two by two; the pair between which the most heat passes, compared with chance, goes first:
+    Every level was found by itself, and need not be nested in others. For numbers between levels,
+    the clusters of the next finer one are merged two by two, that pair first between which the most
+    heat passes, compared with chance:
 
     .. math::
         a_{cd} = \frac{1}{m_c m_d} \sum_{i \in c, j \in d} \sqrt{p_i p_j} \, (e^{-t L})_{ij}.
 
     Here p_i is the node's share of all edge weights, :math:`m_c` is the cluster's share, and
-    t = 5. The affinity of a union is the mean of its parts, as in average linkage: what is merged
-    is nested.
+    t = 5. The affinity of a union is the mean of its parts, as in average linkage.
 
     Args:
         levels: at least one; the clusterer has taken the first.
-        structure: the graph.
-        edge_weight: [E] its weights.
+        structure, edge_weight: the graph, and its weights [E].
         finest: [N] a clustering into more clusters than any level has, or None.
 
     Attributes:
         levels: first the one that the clusterer has taken, then the others by persistence.
-        linkage: [K - 1, 4] the merges of the finest clusters, as SciPy has them: two clusters, a
-            height in (0, 1] (1 / (1 + a): 1/2 if heat passes as by chance, 1 if none does),
-            and the number of leaves. `scipy.cluster.hierarchy.dendrogram` draws it.
+        linkage: [K - 1, 4] merges of the finest clusters, for SciPy's `dendrogram`: two clusters, a
+            height 1 / (1 + a) (1/2 if heat passes as by chance), and the number of leaves.
         finest: [N] the clusters that it merges, the leaves.
 
-    Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
-    2010; Sokal and Michener, 1958, for average linkage.
+    Sources: as `choose_num_classes`; Sokal and Michener, 1958, for average linkage.
     """
 
     def __init__(
@@ -107,8 +103,7 @@ def _merge(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Merge clusters two by two until `n_clusters` are left.
 
-    Returns:
-        The new number of each cluster, [K], and the merges in SciPy's form, [steps, 4].
+    Returns the new number of each cluster, [K], and the merges in SciPy's form, [steps, 4].
     """
     heat, mass = _heat_between(torch.from_numpy(labels), structure, edge_weight)
     count = len(mass)
@@ -138,16 +133,13 @@ def _merge(
 def _heat_between(
     labels: Tensor, structure: GraphStructure, weight: Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the heat [K, K] that passes between clusters, and their shares [K] of all weights.
-
-    Heat that passes in the time t is the product of the heat of two clusters after half of
-    it.
-    """
+    """Compute the heat [K, K] that passes between clusters, and their shares [K] of all weights."""
     weight = weight.double()
     share = torch.zeros(len(labels), dtype=torch.float64)
     share.index_add_(0, structure.edges[1].long(), weight)
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)
     member = F.one_hot(labels).double()
     start = member * share.sqrt()[:, None]
+    # Heat that passes in the time t is the product of the heat of two clusters after half of it.
     half = heat_diffusion(start, structure, weight, TIME / 2, tol=TOLERANCE)
     return (half.T @ half).numpy(), (member.T @ share).numpy()

@@ -17,8 +17,7 @@ from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..training.choose_num_classes import Level, choose_levels
 from ..training.clusters import SpectralClusters
-from ..training.distinctness import LEAST_DISTINCTNESS as LEAST
-from ..training.distinctness import depths, measure_distinctness, metric_of
+from ..training.distinctness import lie_apart, measure_distinctness, metric_of
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
@@ -37,29 +36,24 @@ _VALUES += ["cluster_names_", "distinctness_", "_seed"]
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
     """Clusters points without labels, on the graph of their nearest neighbours.
 
-    Two clusterings are made, and the better one is kept. Self-training
-    (:func:`~jsem_pyg.training.fit`) finds clusters that overlap, such as clusters of embeddings.
-    Spectral clustering (k-means of the smoothest modes of the graph) finds clusters of any shape
-    that lie apart, and of any size. It is kept if the eigenvalues leave a gap after so many
-    clusters, if self-training loses clusters, or if the valleys around its clusters are deeper; and
-    where they are alike if its modularity is at least 0.01 higher.
+    Of two clusterings the better one is kept. Self-training (:func:`~jsem_pyg.training.fit`) finds
+    clusters that overlap, such as those of embeddings. Spectral clustering (k-means of the
+    smoothest modes of the graph) finds clusters that lie apart, of any shape and size. It is kept
+    if the eigenvalues leave a gap after so many, if self-training loses clusters, or if the valleys
+    around its clusters are deeper; where they are alike, if its modularity is 0.01 higher.
 
-    New points do not change what was fitted, nor each other. A point that is equal to a fitted one
-    has its probabilities. Any other point is joined to its nearest fitted points: it begins with
-    its own class (self-training) or with the mean of its neighbours (spectral clustering), and
-    receives their diffused probabilities.
+    New points change nothing. One that is equal to a fitted point has its probabilities. Any other
+    is joined to its nearest fitted points: it begins with its own class (self-training) or their
+    mean (spectral clustering), and receives their diffused probabilities.
 
     Args:
-        n_clusters: how many, or "auto": the number of clusters that lie apart; without such
-            clusters the number with the highest score: heat stays inside the clusters, and a
-            classifier predicts them from the features alone; 1 if these are hardly better than
-            those of data without clusters (:func:`~jsem_pyg.training.choose_num_classes`). Up to
-            two other levels are fitted as well, see `tree_`. If you know the number, pass it.
+        n_clusters: how many, or "auto": the number of clusters that lie apart, else that of the
+            highest score, else 1 (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other
+            levels are fitted as well, see `tree_`. If you know the number, pass it.
         n_neighbors, metric, scale, kernel: as in :class:`HeatDiffusion`; where only distances show
             clusters that lie apart, "auto" does not take the cosine.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
-            to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
-            that time or half of it.
+            to 50 that of the highest modularity. Probabilities diffuse as long, or half of it.
         max_clusters: the largest number that "auto" tries.
         random_state: of k-means and of an approximate search (above 100,000 points).
 
@@ -68,22 +62,16 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         probabilities_: `[N, n_clusters_]` how probable each cluster is for it.
         n_clusters_: how many clusters there are.
         distinctness_: how much better the clusters are than those of data without clusters, from 0
-            (not at all) to 1; "auto" answers 1 cluster below 1/3, and then it is that of the best
-            clusters which were not taken.
+            to 1; below 1/3 "auto" answers 1 cluster, and it is that of the best not taken.
         by_graph_: True if spectral clustering found them, False if self-training did.
-        edge_index_: [2, E] the graph, both directions of every edge.
-        edge_weight_: [E] the weights of its edges.
+        edge_index_, edge_weight_: [2, E] the graph, both directions of every edge; [E] weights.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        tree_: clusterings into every number: `levels`, those that "auto" found (`n_clusters`,
-            `persistence`, `labels`), the one that is taken first; `cut(n_clusters)`; `linkage`, the
-            merges in SciPy's form, and `linkage_of(labels)`, those of any clustering. For a given
-            number, it and what it merges into.
-        cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
-            income, low age", [C] texts; else None.
+        tree_: clusterings into every number, a :class:`ClusterTree`: `levels`, those that "auto"
+            found, the one that is taken first; `cut(n_clusters)`; `linkage`.
+        cluster_names_: [C] for a data frame, what sets each apart: "high income, low age"; or None.
         curve_: the score of every number that "auto" tried, or None.
-        n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as in
-            :class:`HeatDiffusion`.
+        n_neighbors_, metric_, scale_, n_features_in_, feature_names_in_: as `HeatDiffusion` has.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
@@ -130,9 +118,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
                 )
             levels, finest, self.curve_ = [Level(largest, 1.0)], None, None
             if is_auto:
-                chosen, labels = choose_levels(
-                    graph, largest, seed=self._seed, modes=modes, metric=self.metric_
-                )
+                chosen, labels = choose_levels(graph, largest, self._seed, modes, self.metric_)
                 levels, self.curve_ = chosen.levels, chosen.curve
                 self.distinctness_ = chosen.distinctness
                 finest = labels.unique(return_inverse=True)[1].numpy()  # numbers without gaps
@@ -140,9 +126,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             fitted = [self._fit_level(level, modes) for level in reversed(levels)]
             self.tree_ = ClusterTree(fitted[::-1], *self._graph.edges, finest)
             if not is_auto:
-                self.distinctness_ = measure_distinctness(
-                    graph, torch.from_numpy(self.labels_), self._seed, self.metric_
-                )
+                labels = torch.from_numpy(self.labels_)
+                self.distinctness_ = measure_distinctness(graph, labels, self._seed, self.metric_)
         self.cluster_names_ = None
         if hasattr(self, "feature_names_in_"):
             x = graph.x.numpy()
@@ -152,24 +137,19 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
     def _choose_metric(self, largest: int) -> SpectralClusters:
         """Compare by length instead of angle if that alone shows clusters that lie apart."""
-        graph = self._graph.graph
-        modes = SpectralClusters(graph, largest, self._seed)
-        if self.metric != "auto" or self.metric_ == "l2" or metric_of(graph.x) == "cosine":
+        x, modes = self._graph.graph.x, SpectralClusters(self._graph.graph, largest, self._seed)
+        is_open = self.metric == "auto" and self.metric_ == "cosine" and metric_of(x) == "l2"
+        if not is_open or lie_apart(self._graph.graph, modes.apart, self._seed, "cosine"):
             return modes
-        if max(depths(graph, modes.apart, self._seed, "cosine").values(), default=0.0) >= LEAST:
+        some = x[np.random.default_rng(self._seed).permutation(len(x))[:_ROWS]]  # fast for many
+        rival = FittedGraph(some, self.n_neighbors, "l2", self.kernel, self._seed).graph
+        found = SpectralClusters(rival, largest, self._seed).apart
+        if not lie_apart(rival, found, self._seed, "l2"):
             return modes
-        rows = np.random.default_rng(self._seed).permutation(len(graph.x))
-        for x in (graph.x[rows[:_ROWS]], graph.x):  # some first, since all may take long
-            rival = FittedGraph(x, self.n_neighbors, "l2", self.kernel, self._seed)
-            found = SpectralClusters(rival.graph, largest, self._seed)
-            if (
-                max(depths(rival.graph, found.apart, self._seed, "l2").values(), default=0.0)
-                < LEAST
-            ):
-                return modes
         logger.info("metric='l2': by it clusters lie apart, by the cosine they do not")
-        self._graph, self.metric_ = rival, "l2"
-        return found
+        self._graph = FittedGraph(x, self.n_neighbors, "l2", self.kernel, self._seed)
+        self.metric_ = "l2"
+        return SpectralClusters(self._graph.graph, largest, self._seed)
 
     def _fit_level(self, level: Level, modes: SpectralClusters) -> ClusterLevel:
         """Find the clusters of one level, by self-training or by spectral clustering."""
@@ -226,17 +206,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was fitted to one file of tensors and plain values, with a hash of all.
 
-        Unlike a pickle, it executes nothing when it is read.
-
-        Example:
-            >>> import tempfile
-            >>> X = np.random.default_rng(0).normal(size=(60, 2))
-            >>> clusterer = DiffusionClusterer(2, random_state=0).fit(X)
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     clusterer.save(f"{folder}/clusters.safetensors")
-            ...     again = DiffusionClusterer.load(f"{folder}/clusters.safetensors")
-            >>> bool((again.predict_proba(X) == clusterer.predict_proba(X)).all())
-            True
+        Unlike a pickle, it executes nothing when it is read: `DiffusionClusterer.load(path)`.
         """
         check_is_fitted(self)
         graph, tree = self._graph.graph, self.tree_

@@ -89,13 +89,10 @@ class FittedGraph:
     def evaluate(
         self, x_new: Tensor, of_nodes: Tensor, at: Callable[[Tensor, Tensor, Tensor], Tensor]
     ) -> Tensor:
-        """Look up the rows of fitted points; call `at` for new ones.
+        """Look up rows of `of_nodes` [N, C] for fitted points among x_new [M, D]; else call `at`.
 
-        Args:
-            x_new: [M, D].
-            of_nodes: [N, C].
-            at: a function of new points [m, D], their neighbours [m, k] and weights [m, k] that
-                returns [m, C]; a point without neighbours has weights of zero.
+        It takes new points [m, D], their neighbours [m, k] and weights [m, k], which are zero for a
+        point without neighbours, and returns [m, C].
         """
         node = torch.tensor([self._node_of.get(key, -1) for key in _digests(x_new)]).long()
         found = of_nodes[node]

@@ -19,8 +19,7 @@ LARGEST = 30
 LEVEL_TIMES = np.geomspace(0.1, 20, 15).tolist()  # of levels: from neighbourhoods on
 MOST_LEVELS = 3
 ALIKE = 1.25  # numbers that differ by less than this factor are one level
-WORTH = 0.5  # the share of the best score that the stability of clusters apart has, or
-# more clusters are looked for: a few copies apart from a thousand texts are not all there is.
+WORTH = 0.5  # of the best score: less stable clusters, such as a few copies of texts, are not all
 
 
 class Level(NamedTuple):
@@ -44,12 +43,10 @@ def choose_num_classes(
 ) -> ChosenClasses:
     r"""Choose how many clusters a graph has, without labels, and offer numbers at other scales.
 
-    For every number of clusters, features that were diffused for 5 or 20 are clustered, and the
-    score is the product of two measures, each less what chance would give:
-
-    - the stability of the clusters: their modularity after heat has flowed for a time `t`;
-    - the adjusted Rand index between the clusters and a linear classifier of the features *before*
-      diffusion, which learns the clusters of one half of the nodes and predicts the other half.
+    Of every number of clusters, found in diffused features, the score is the product of two
+    measures, each less what chance gives: the modularity after heat has flowed for a time `t`, and
+    the adjusted Rand index with a linear classifier of the features *before* diffusion, which
+    learns from one half of the nodes and predicts the other.
 
     Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian: k
     may be their number if the eigenvalue after the k smallest ones is at least twice as large, or k
@@ -65,11 +62,8 @@ def choose_num_classes(
       squared length. One cloud has 1.5 after a gap of five or with few points between, else 6. In
       one column, or where points have many copies, few points have to lie between clusters.
 
-    Other levels are offered: at each of fifteen times from 0.1 to 20, some number has the highest
-    score with the fourth root of the index; one that has it for a longer range of times is more
-    *persistent*. Of numbers that differ by less than a quarter, that one counts for all.
-
-    A graph of 10,000 nodes takes 4 seconds of one core, one of 100,000 nodes 15.
+    Levels are numbers that have the highest score, with less weight on the classifier, at some of
+    fifteen times from 0.1 to 20: the more of them, the more *persistent*.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
@@ -78,12 +72,8 @@ def choose_num_classes(
         t: How long heat may leave its cluster, > 0: a shorter time finds smaller clusters.
         seed: Of what is random: channels, clusters, halves.
 
-    Returns:
-        A record with `num_classes`, `curve`, `levels` and `distinctness`.
-
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
-    2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster
-    validation by prediction strength", 2005, for clusters that a classifier has to find again.
+    2010; Tibshirani and Walther, "Cluster validation by prediction strength", 2005.
 
     Example:
         >>> import torch
@@ -95,16 +85,16 @@ def choose_num_classes(
     check_positive_int("largest", largest)
     check_positive("t", t)
     check_nonnegative_int("seed", seed)
-    return choose_levels(prepare_graph(data), largest, t, seed)[0]
+    return choose_levels(prepare_graph(data), largest, seed, t=t)[0]
 
 
 def choose_levels(
     graph: TrainingGraph,
     largest: int = LARGEST,
-    t: float = STABILITY_TIME,
     seed: int = 0,
     modes: SpectralClusters | None = None,
     metric: str | None = None,
+    t: float = STABILITY_TIME,
 ) -> tuple[ChosenClasses, Tensor]:
     """Return what `choose_num_classes` does, and the clustering [N] into the most clusters."""
     scores, finest = score_numbers(graph, largest, [t, *LEVEL_TIMES], seed)
@@ -117,9 +107,8 @@ def choose_levels(
     depth = depths(graph, found_by_modes, seed, metric)
     distinct = [n for n, found in depth.items() if found >= LEAST_DISTINCTNESS]
     best = max(distinct, default=1)
-    found, stable = depth.get(best, 0.0), 0.0
-    if best > 1:
-        stable = float(stability(graph, found_by_modes[best][0], best, [t])[0])
+    found = depth.get(best, 0.0)
+    stable = stability(graph, found_by_modes[best][0], best, [t])[0] if best > 1 else 0.0
     if best == 1 or stable < WORTH * curve[highest]:
         few = max(score for count, score in curve.items() if count <= CLOUD_LARGEST)
         others = beyond(few, score_of_clouds(graph, t, seed, metric))
@@ -130,9 +119,7 @@ def choose_levels(
     if found < LEAST_DISTINCTNESS:
         best, ranked = 1, []
     levels = join_levels(best, ranked)
-    _log.info(
-        "%d clusters, of 1 to %d; distinctness %.2f; levels: %s", best, max(curve), found, levels
-    )
+    _log.info("%d of 1 to %d clusters; distinctness %.2f; %s", best, max(curve), found, levels)
     return ChosenClasses(best, curve, levels, found), finest
 
 

@@ -1,6 +1,5 @@
 """Clusters by k-means, into every number of them, or by the smoothest modes of the graph.
 
-A linear classifier of features cannot tell two circles apart, one within the other; the modes can.
 The k smoothest modes of the normalised Laplacian, with rows of length one, are clustered by k-means
 (Ng, Jordan and Weiss, "On spectral clustering", 2001). Where k clusters lie apart, k eigenvalues
 are close to zero and the next one is not.
@@ -21,15 +20,12 @@ from ..evaluation.modularity import cut_and_modularity
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
-STARTS = 3  # of k-means on all rows, up to this many rows:
-MOST_ROWS = 100_000
-# Beyond, k-means starts on a sample, and more often, since each start costs little.
+STARTS, MOST_ROWS = 3, 100_000  # of k-means on all rows, up to so many
+# Beyond, it starts on a sample, and more often, since each start costs little.
 SAMPLE_STARTS, SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER = 10, 20_000, 256
-
 MOST_SMALL = 200  # clusters that the path of clusterings begins with
 MOST_POINTS = 10_000  # that it clusters; the others join the nearest centre
 STEPS = 10  # of k-means for each number of clusters
-
 MOST_MODES = 100  # more clusters are left to self-training
 MORE_MODES = 10  # than clusters: some find small pieces
 # Eigenvalues of a single interval, circle or disc grow by factors of at most four: a larger one
@@ -48,9 +44,8 @@ LEAST_CUT = 1e-9  # of a cluster's weight: less is none
 def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
     """Cluster rows z [N, D]: scikit-learn's `KMeans`, fitted.
 
-    Up to 100,000 rows, the best of three starts. Beyond, one run from the best of ten starts on
-    20,000 rows drawn at random, or 256 a cluster if these are more (Bradley and Fayyad, "Refining
-    initial points for k-means clustering", 1998).
+    Beyond 100,000 rows, it starts from the best of ten runs on 20,000 rows drawn at random, or 256
+    a cluster (Bradley and Fayyad, "Refining initial points for k-means clustering", 1998).
     """
     rows = z.cpu().numpy()
     sample_rows = max(SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER * num_clusters)
@@ -65,13 +60,8 @@ def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, T
     """Merge two clusters and refine, for every number from many clusters down to 2.
 
     k-means finds many small clusters. The two whose union adds least to the squared distances from
-    the centres are merged, again and again; from `largest` clusters on, a few steps of k-means
-    refine each clustering. Neighbouring numbers of clusters have most clusters in common.
-
-    Yields the number of clusters, from `largest` down to 2, and the cluster of each row of z;
-    nothing if all rows are equal.
-
-    Sources: Ward, "Hierarchical grouping to optimize an objective function", 1963.
+    the centres (Ward, 1963) are merged, again and again; from `largest` clusters on, a few steps of
+    k-means refine each clustering. Yields the number, down to 2, and the cluster of each row of z.
     """
     if z.numel() == 0:
         return
@@ -122,10 +112,9 @@ def _merge_nearest(center: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np
 class SpectralClusters:
     """The smoothest modes of a graph, and the clusters in them.
 
-    Some modes belong to small pieces, such as the ends of a tail: two to four points, fewer than
-    half of the neighbours of one point. They are no clusters, and count to the neighbour with the
-    strongest links; then every node joins the cluster of most of its neighbours. Nodes without
-    edges have no modes; they count to the first cluster.
+    Small pieces, such as the ends of a tail, are no clusters: fewer points than half of the
+    neighbours of one count to the part with the strongest links. Then every node joins most of its
+    neighbours. Nodes without edges have no modes; they count to the first cluster.
 
     Attributes:
         largest: there are modes for up to so many clusters.
@@ -211,13 +200,11 @@ def valleys(graph: TrainingGraph, labels: Tensor) -> Tensor:
     r"""Compute how deep the valley around each cluster is, whatever its size: [C], >= 1.
 
     The nodes of a cluster c are ordered by its own heat, from the core outwards. The weight
-    between the first j of them and all other nodes grows and falls on the way; at the end it is the
-    cut of the cluster:
+    between the first j of them and all others grows and falls on the way, until it is c's own cut:
 
     .. math:: v_c = \max_j \, \mathrm{cut}(c_1, \ldots, c_j) \, / \, \mathrm{cut}(c).
 
-    Around a part of one cloud, be it a ball, a square or a ring, no valley lies, and v is near 1,
-    but for the noise of few links in one column.
+    Around a part of one cloud, be it a ball, a square or a ring, v is near 1, but in one column.
     """
     structure, weight = graph.structure, graph.weight
     source, target = graph.edge_index

@@ -1,6 +1,7 @@
 """Measures how much better clusters are than those of data without clusters."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,14 +81,18 @@ def depths(
     }
 
 
+def lie_apart(graph: TrainingGraph, found: Any, seed: int, metric: str) -> bool:
+    """Return True if some clusters found before a gap, as for `depths`, are distinct."""
+    return max(depths(graph, found, seed, metric).values(), default=0.0) >= LEAST_DISTINCTNESS
+
+
 def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> float:
     """Measure the distinctness of clusters [N] by the flattest valley around one."""
     if int(torch.bincount(labels).min()) <= FEW_POINTS:
         return 0.0
     found = float(valleys(graph, labels).min())
-    copies = float((graph.weight == 1).double().mean())
     # Few links cross a place there, clusters or none.
-    on_line = graph.x.size(1) == 1 or copies > MANY_COPIES
+    on_line = graph.x.size(1) == 1 or float((graph.weight == 1).double().mean()) > MANY_COPIES
     is_apart = has_gap and not on_line
     if found > ORDINARY_VALLEY and not is_apart:
         is_apart = few_are_between(graph, labels, seed)
@@ -105,8 +110,8 @@ def metric_of(x: Tensor) -> str:
 def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None) -> TrainingGraph:
     """Weigh an edge by the inverse square of its length, or of the mean one at either end.
 
-    The width of a kernel is too short for the tails of a cloud, which it would cut off. The columns
-    are those in which a line is looked for: what was rounded is spread.
+    The width of a kernel would cut off the tails of a cloud. x is where lines are looked for: what
+    was rounded is spread.
     """
     by_angle = (metric or metric_of(graph.x)) == "cosine"
     x = unit_rows(graph.x) if by_angle else graph.x
@@ -156,8 +161,7 @@ def score_of_clouds(graph: TrainingGraph, t: float, seed: int, metric: str | Non
 def _bend(x: Tensor, rows: Tensor) -> Tensor:
     """Give Gaussian columns x [N, D] the skew and tails of rows [M, D], without their valleys.
 
-    The change is linear between quantiles at -1, 0 and 1 standard deviations, and to those at -2
-    and 2; a column of few values stays as it is.
+    It is linear between quantiles at -2, -1, ..., 2 deviations; a column of few values stays.
     """
     share = torch.special.ndtr(torch.arange(-2.0, 3.0))
     old, new = (

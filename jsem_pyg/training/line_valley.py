@@ -11,15 +11,14 @@ from .training_graph import TrainingGraph
 
 WINDOWS = 2.0 ** -np.arange(1.5, 6, 0.5)  # of a line, in which few points are between clusters
 CHANCE = 0.05  # at most, that one cloud has such a window
-SAME = 1e-6  # of the range of a column: values nearer than that differ by rounding errors
 
 
 def few_are_between(graph: TrainingGraph, labels: Tensor, seed: int) -> bool:
     """Return True if a line shows a valley between each cluster [N] and the nearest other one.
 
-    It is learned from one half of the points and shows the other. No direction of a ball, square,
-    sphere or ring has a window with fewer than half as many points as those next to it; a single
-    column is itself the line, and any valley counts.
+    It is learned from one half of the points and shows the other. No direction of a ball, square or
+    ring has a window with fewer than half as many points as those next to it; in a single column,
+    any valley counts.
     """
     x, count = graph.x, int(labels.max()) + 1
     source, target = labels[graph.edge_index]
@@ -53,12 +52,9 @@ def _chance_of_valley(places: Tensor, share: float) -> float:
 
 
 def units_of(x: Tensor) -> Tensor:
-    """Return the least difference of two values in each rounded column of x [N, D], [D], else 0.
-
-    A column is rounded if it has fewer than half as many values as points, as counts have.
-    """
+    """Return the least step [D] in columns of fewer than N / 2 values, such as counts; else 0."""
     step = x.sort(dim=0).values.diff(dim=0)
-    differ = step > SAME * step.sum(0)
+    differ = step > 1e-6 * step.sum(0)  # nearer values differ by errors of sums
     least = step.where(differ, torch.inf).amin(0)
     return least.where(least.isfinite() & (2 * differ.sum(0) + 2 < len(x)), 0)
 

@@ -1,8 +1,7 @@
 r"""Trains a classifier on its own diffused probabilities (self-training).
 
-The classifier reads the features of a node *before* any diffusion, and learns from the confident
-nodes. The graph carries its probabilities to the other nodes, except along edges whose two
-neighbourhoods disagree.
+The classifier reads features *before* any diffusion, and learns from the confident nodes. The graph
+carries its probabilities on, except along edges whose two neighbourhoods disagree.
 
 1. Cluster the diffused features by k-means, for the time whose clusters have the highest
    modularity on the graph; or take those of the smoothest modes, where these lie apart.
