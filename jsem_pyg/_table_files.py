@@ -136,10 +136,11 @@ def _records_of(found: Any) -> Any:
                 return [dict(zip(names, row, strict=True)) for row in found["data"]]
         lists = [name for name, cells in found.items() if isinstance(cells, list)]
         records = [name for name in lists if found[name] and isinstance(found[name][0], dict)]
+        sizes = {len(cells) if isinstance(cells, list) else -1 for cells in found.values()}
         if len(records) == 1:
             logger.warning("Left out: all but the records in %r.", records[0])
             found = found[records[0]]
-        elif not records and (len(lists) == len(found) or _has_rows(found.values())):
+        elif not records and ((lists and len(sizes) == 1) or _has_rows(found.values())):
             return found  # as pandas writes it
         elif _has_rows([found]) and all(isinstance(row, dict) for row in found.values()):
             found = list(found.values())

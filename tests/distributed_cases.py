@@ -15,12 +15,7 @@ from torch_geometric.data import Data
 from jsem_pyg.diffusion import filters, heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.partition import (
-    DistributedGraph,
-    Partition,
-    distribute,
-    sum_gradients,
-)
+from jsem_pyg.partition import DistributedGraph, Partition, distribute, sum_gradients
 from jsem_pyg.training import fit
 
 CHANNELS = 4

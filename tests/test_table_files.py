@@ -127,7 +127,8 @@ def test_a_list_of_records_and_a_sheet(caplog):
         table = read("c.json", frame.to_json(orient=form, lines=form == "records"))
         assert table[["a", "n", "c"]].iloc[0].tolist() == [1.5, 0, "x"]
     assert read("d.json", '{"all": [{"name": "water", "geometry": "bent"}]}').shape == (1, 2)
-    for found in ({"f": [*features, 5]}, {"r": {"s": [{"a": 1}]}}, {"ada": {"a": 1}}):
+    uneven = {"rows": [[1], [2]], "names": ["a"]}
+    for found in (uneven, {"f": [*features, 5]}, {"r": {"s": [{"a": 1}]}}, {"ada": {"a": 1}}):
         with pytest.raises(ValueError, match="and others, in one list"):
             read("e.json", json.dumps(found))
     pytest.importorskip("openpyxl")

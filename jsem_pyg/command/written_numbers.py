@@ -28,7 +28,8 @@ _CURRENCY = (
 _CELL = re.compile(
     rf"""(?P<about><=?|>=?|[≤≥~≈±]|ca\.)?\s*(?P<negative>\()?\s*
     (?P<sign>[-+])?\s*(?P<before>{_CURRENCY})?\s*(?P<minus>-)?
-    (?P<body>\d[\d.,' ]*(?<![,' ])|[.,]\d+)(?P<power>[eE][-+]?\d+)?\s*(?P<error>±\s*[\d.,]+\s*)?
+    (?P<body>\d[\d.,' ]*(?<![,' ])(?!(?<=\.)\s+[^\W\d_])|[.,]\d+)
+    (?P<power>[eE][-+]?\d+)?\s*(?P<error>±\s*[\d.,]+\s*)?
     (?P<times>(?:k|K|M|Mio\.?|mn|bn|B|thousand|million|billion)(?![^\W\d_]))?\s*
     (?P<after>[%‰]|°\s?[CF]?|{_CURRENCY}|[^\W\d_][^\d,;:()\[\]]{{0,15}})?\s*
     (?P<more>\+|±\s*[\d.,]+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
@@ -94,9 +95,7 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
 def _unit(match: re.Match[str]) -> str:
     """Return the unit of a cell; of one with a currency before and a word after, none is known."""
     both = [part.strip().rstrip(".") for part in (match["before"], match["after"]) if part]
-    return (
-        (both[0].rstrip("s") if len(both[0]) > 2 else both[0]) if len(both) == 1 else " ".join(both)
-    )
+    return re.sub(r"(?<=[^\W\d_]{2})s$", "", both[0]) if len(both) == 1 else " ".join(both)
 
 
 def _decimal(bodies: Counter[str]) -> str:

@@ -140,6 +140,7 @@ def test_sixty_columns_are_what_they_are_and_nothing_is_lost_in_silence(tmp_path
         (["22%", "5", ".5 %"], "", [22, 5, 0.5]),
         (["207", "208", "207b"], "", [207, 208, np.nan]),
         (["207", "208", "207 b"], "", [207, 208, 207]),
+        (["1. Measured by hand", "208.", "2"], "", [np.nan, 208, 2]),
         (["20.7", "208", "2.7b"], "", [20.7, 208, 2.7]),
         (["5 ± 0.2", "6.5 ±.1", "7 ± 1 kg"], "", [5, 6.5, 7]),
         (["-$5", "($7)", "+3"], "", [-5, -7, 3]),
@@ -149,6 +150,7 @@ def test_sixty_columns_are_what_they_are_and_nothing_is_lost_in_silence(tmp_path
 def test_numbers_as_they_are_written(cells, decimal, numbers):
     column = read_column(pd.Series(cells), "number", decimal=decimal)
     np.testing.assert_allclose(column.values, numbers)
+    assert read_column(pd.Series(["5 m/s", "7 m/s"])).note == "in m/s"
     for cell, number in zip(cells, numbers, strict=True):  # alone, as `predict` has it
         np.testing.assert_allclose(
             read_column(pd.Series([cell]), "number", column.form).values, [number]
