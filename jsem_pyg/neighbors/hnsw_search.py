@@ -8,13 +8,13 @@ from .points import Points
 from .search import ApproximateSearch
 
 # Links of a node and breadth of the search in building the graph. On 300,000 x 64 points in 200
-# clusters the recall at the least effort is 1.00; with 32 and 80 it is 0.94, with 16 and 80 0.87.
+# clusters the recall at the least budget is 1.00; with 32 and 80 it is 0.94, with 16 and 80 0.87.
 _LINKS, _BREADTH = 32, 160
 _MOST_CANDIDATES = 1024
 
 
 class HNSWSearch(ApproximateSearch):
-    """A small-world graph; the effort is the number of candidates (`efSearch`) of a walk.
+    """A small-world graph; the budget is the number of candidates (`efSearch`) of a walk.
 
     Source: Malkov and Yashunin, "Efficient and robust approximate nearest neighbor search using
     hierarchical navigable small world graphs", TPAMI 2018.
@@ -28,7 +28,7 @@ class HNSWSearch(ApproximateSearch):
         for rows in points.chunks():
             self._index.add(rows.numpy())
         self.most = min(num_points, _MOST_CANDIDATES)
-        self.set_effort(min(32, num_points))
+        self.set_budget(min(32, num_points))
 
     @classmethod
     def suits(cls, points: Points) -> bool:
@@ -39,6 +39,6 @@ class HNSWSearch(ApproximateSearch):
         """Find about k nearest points [Q, k]."""
         return torch.from_numpy(self._index.search(query.numpy(), k)[1])
 
-    def set_effort(self, effort: int) -> None:
-        """Keep `effort` candidates on a walk."""
-        self.effort = self._index.hnsw.efSearch = effort
+    def set_budget(self, budget: int) -> None:
+        """Keep `budget` candidates on a walk."""
+        self.budget = self._index.hnsw.efSearch = budget

@@ -16,7 +16,7 @@ _LEAST_POINTS = 39
 
 
 class IVFSearch(ApproximateSearch):
-    """An inverted file; the effort is the number of cells (`nprobe`) that it looks into.
+    """An inverted file; the budget is the number of cells (`nprobe`) that it looks into.
 
     Of points on a disk it keeps a byte a number: enough to find candidates by.
 
@@ -45,7 +45,7 @@ class IVFSearch(ApproximateSearch):
         for rows in points.chunks():
             index.add(rows.numpy())
         self._index = index
-        self.set_effort(min(4, self.most))
+        self.set_budget(min(4, self.most))
 
     @classmethod
     def suits(cls, points: Points) -> bool:
@@ -71,6 +71,6 @@ class IVFSearch(ApproximateSearch):
         ]
         return torch.from_numpy(np.concatenate(points))
 
-    def set_effort(self, effort: int) -> None:
-        """Look into `effort` cells."""
-        self.effort = self._index.nprobe = effort
+    def set_budget(self, budget: int) -> None:
+        """Look into `budget` cells."""
+        self.budget = self._index.nprobe = budget

@@ -45,17 +45,17 @@ class Search(ABC):
 
 
 class ApproximateSearch(Search):
-    """Abstract: a search that may miss neighbours; the more effort, the fewer.
+    """Abstract: a search that may miss neighbours, the fewer the larger its budget.
 
     Attributes:
-        effort: how much it looks at for one query.
-        most: the largest effort.
+        budget: how much it looks at for one query.
+        most: the largest budget.
     """
 
     is_exact = False
-    effort: int
+    budget: int
     most: int
 
     @abstractmethod
-    def set_effort(self, effort: int) -> None:
+    def set_budget(self, budget: int) -> None:
         """Set how much a search looks at from now on."""

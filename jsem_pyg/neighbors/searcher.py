@@ -122,7 +122,7 @@ class Searcher:
         return self._exact
 
     def _reach_recall(self, search: ApproximateSearch, k: int, options: SearchOptions) -> None:
-        """Double the effort until the target is met on a sample, and log the recall."""
+        """Double the budget until the target is met on a sample, and log the recall."""
         sample = torch.randperm(self.points.num_points, generator=seeded(options.seed))
         sample = sample[:_RECALL_SAMPLE]
         last = self._find(self.exact, self.points, sample, k, among_itself=True)[1][:, -1:]
@@ -131,9 +131,9 @@ class Searcher:
             # By distance: which of several duplicates was found does not matter.
             share = (found <= last).double().mean(1)
             recall, error = float(share.mean()), float(share.std()) / len(share) ** 0.5
-            if recall - error >= options.recall_target or search.effort == search.most:
+            if recall - error >= options.recall_target or search.budget == search.most:
                 break
-            search.set_effort(min(2 * search.effort, search.most))
+            search.set_budget(min(2 * search.budget, search.most))
         is_met = recall >= options.recall_target
         logger.log(
             logging.INFO if is_met else logging.WARNING,
@@ -145,7 +145,7 @@ class Searcher:
             error,
             options.recall_target,
             "" if is_met else " missed; to fix this, use index='ivf' or 'flat'",
-            search.effort,
+            search.budget,
             search.most,
         )
 
