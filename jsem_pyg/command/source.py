@@ -88,7 +88,7 @@ def _say(choice: Choice, content: Content, is_guessed: bool, steps: Steps) -> No
     if read := [f"{each.name} ({each.note})" for each in choice.points if each.note]:
         steps.note(f"Read from what is written: {', '.join(read)}.")
     if few := [each.name for each in choice.points if is_of_few(each)]:
-        names = f"of {', '.join(few)}, if they are kinds and no amounts"
+        names = f"of {', '.join(few)}, if they name categories, not amounts"
         steps.note(f"Few whole numbers: --type NAME=category makes categories {names}.")
     if odd := [(each.name, found) for each in choice.points if (found := number_of_nines(each))]:
         some = ", ".join(f"{x:g} in {count:,} rows of {name}" for name, (x, count) in odd)
