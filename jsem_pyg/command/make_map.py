@@ -48,7 +48,7 @@ def make_map(
     with limit_threads(len(x)):
         if scale is not None and (weights := content.weights(scale)):
             listed = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
-            steps.note(f"Categories count by their agreement with other columns, up to 1: {listed}.")
+            steps.note(f"Categories count by agreement with other columns, up to 1: {listed}.")
         clusterer = _fitted(x, choice, settings, steps)
         clusterer.save(folder.clusterer)
         with steps.step("naming"):

@@ -275,7 +275,7 @@ class AnisotropicDiffusion(MessagePassing):
         self._has_warned = True
         _log.warning(
             "%s got no 'edge_attr', so that every edge conducts alike and the diffusion is "
-            "isotropic. To fix this, apply jsem_pyg.transforms.FormanCurvature(), or set edge_dim=0.",
+            "isotropic. To fix this, apply transforms.FormanCurvature(), or set edge_dim=0.",
             self.__class__.__name__,
         )
 

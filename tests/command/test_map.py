@@ -228,7 +228,7 @@ def test_rows_that_lack_a_number_are_left_out_and_named(mixed):
     said = good("map", "mixed.csv", "--labels", "group", "-k", 2, *QUICK)
     assert "clustered is numbers of: size, share; categories of: place" in said
     assert "Columns left out: id (an identifier)." in said
-    assert "Categories count by their agreement with other columns, up to 1: place" in said
+    assert "Categories count by agreement with other columns, up to 1: place" in said
     assert "3 rows are left out, in no cluster. Missing is size in 3" in said
     table = pd.read_csv("mixed-map/clusters.csv", keep_default_na=False)
     assert table.cluster[[5, 7, 9]].tolist() == ["", "", ""]
