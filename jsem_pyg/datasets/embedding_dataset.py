@@ -30,8 +30,8 @@ class EmbeddingDataset(PointsDataset):
             * ``.npz``: embeddings ``x`` (or ``embeddings``, or a lone array), perhaps labels ``y``
               [N], class indices or class names, and ``target_names``, the name of each class.
             * ``.txt``: one document a line, UTF-8. An empty line is an empty document.
-            * ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``: one document a row, with names of
-              columns. Text may be compressed (``.csv.gz``).
+            * ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.xlsx``, ``.parquet``: one document a
+              row, with names of columns. Text may be compressed (``.csv.gz``).
         model: name or folder of the sentence-transformers model for documents; all-MiniLM-L6-v2 by
             default, see `embed_texts`.
         text_columns: the column of documents, or several, joined by a space in this order.

@@ -41,7 +41,7 @@ def relational_features(
 
     Returns:
         For every node type [N, (H + 1) D]: D columns of the projected features, then D of every
-        hop. Every D columns are centred, with rows of length one.
+        hop. Every D columns are centred, then rows brought to length one.
 
     Example:
         >>> x_dict = {"author": torch.eye(2), "paper": torch.randn(3, 5)}
