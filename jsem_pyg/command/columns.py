@@ -44,10 +44,9 @@ _LARGEST = 1e15  # of whole numbers that are counts, not codes
 _NAMES = re.compile(
     r"(?i)(^|[\W_])(address|street|url|link|e?mail|path|(file|user)?name)s?([\W_]|$)"
 )
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")  # of Chinese, two signs
-_DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y"
-_DAYS += " %d-%b-%Y %d-%b-%y %d%b%Y"
-_MONTHS = "%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y|%b-%d-%Y|%b %d %Y|%B %Y|%b %Y|%m/%Y|%YM%m"
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![^\W_])[^\W\d_]+")  # Chinese: two signs
+_DAYS = "%m/%d/%Y %d/%m/%Y %m/%d/%y %d/%m/%y %d.%m.%Y %d.%m.%y %m-%d-%Y %d-%m-%Y %d%b%Y %d-%b-%y"
+_MONTHS = "%d-%b-%Y|%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y|%b-%d-%Y|%b %d %Y|%B %Y|%b %Y|%m/%Y|%YM%m"
 _QUARTER = re.compile(r"(?i)(?:(\d{4})[-/: ]?)?Q([1-4])(?:[-/: ](\d{4}))?")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = [day + clock for clock in _CLOCKS for day in (*_DAYS.split(), *_MONTHS.split("|"))]
@@ -124,7 +123,8 @@ def _type_of(cells: "pd.Series") -> str:
     if is_bool_dtype(cells):
         return "category"
     if is_numeric_dtype(cells):
-        is_day = bool(((known == known // 1) & known.between(1900_01_01, 2100_12_31)).all())
+        days = known.astype(float)  # which small types cannot hold
+        is_day = bool(((days % 1 == 0) & days.between(1900_01_01, 2100_12_31)).all())
         return "date" if is_day and np.isfinite(_as_days(known, "%Y%m%d")).all() else "number"
     if holds_lists(known):
         shapes = {np.shape(cell) if holds_numbers(cell) else () for cell in known}

@@ -16,7 +16,7 @@ _SHOWN = 3  # marks that are quoted
 _DOMINANT = 0.95  # of the cells with a separator that have to agree on what it is
 
 _NO_NUMBER = re.compile(
-    r"[\W_]*|\(\w\)|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
+    r"[\W_]*|\(\w\)|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|[-+]?inf|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
     r"missing|unk(nown)?|not (available|applicable|reported|determined|detected)|no data|tb[ad]|"
     r"suppressed|withheld|unspecified",
     re.IGNORECASE,

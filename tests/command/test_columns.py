@@ -117,6 +117,8 @@ def test_vectors_come_first_and_text_names_them():
         (pd.to_datetime(["2026-01-01"]), "date"),
         (["2020-01-31", None, "2021-12-01T10:00:00Z"], "date"),
         (["10-K", "2020"], "short text"),
+        (["P0DT2H21M15S", "P0DT1H20M10S"], "short text"),
+        (pd.Series([1, 200], dtype="UInt8"), "number"),
         (pd.Series(["a", "b"] * 2, dtype="category"), "category"),
         (pd.Series([1, None], dtype="Int64"), "number"),
     ],

@@ -145,6 +145,7 @@ def test_sixty_columns_are_what_they_are_and_nothing_is_lost_in_silence(tmp_path
         (["5 ± 0.2", "6.5 ±.1", "7 ± 1 kg"], "", [5, 6.5, 7]),
         (["-$5", "($7)", "+3"], "", [-5, -7, 3]),
         (["1.2.3", "ten", "4-5"], "", [np.nan] * 3),
+        (["5", "-inf", "7"], "", [5, np.nan, 7]),
     ],
 )
 def test_numbers_as_they_are_written(cells, decimal, numbers):
