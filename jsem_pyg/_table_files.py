@@ -219,10 +219,10 @@ def _read_csv(
 
     try:
         table = read(dtype=dict.fromkeys(columns, str), dtype_backend="numpy_nullable")
-        has_commas = not reading.decimal and _COMMA.search(text)
-        if has_commas or _PADDED.search(text):
+        commas = not reading.decimal and (delimiter != "," or '"' in text) and _COMMA.search(text)
+        if commas or _PADDED.search(text):
             for name, cells in read(dtype=str).items():
-                is_float = has_commas and table[name].dtype == "Float64"
+                is_float = commas and table[name].dtype == "Float64"
                 if cells.str.fullmatch(r"0\d+").any() or (
                     is_float and cells.str.fullmatch(_THOUSANDS, na=True).all()
                 ):
