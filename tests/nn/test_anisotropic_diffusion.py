@@ -65,8 +65,7 @@ def test_the_watched_path_is_the_fused_path(normalization, conductance, t, repea
         out = call(layer, data, x)
         out.sin().sum().backward()
         results.append([out, x.grad, *(p.grad for p in layer.parameters())])
-    for fused, watched in zip(*results, strict=True):
-        torch.testing.assert_close(fused, watched, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
 def test_hooks_see_every_message_and_may_change_it():
@@ -86,10 +85,9 @@ def test_sparse_inputs(fuse):
     data = make_data()
     layer = bend(AnisotropicDiffusion(t=2.0, fuse=fuse))
     expected = call(layer, data)
-    csr = torch.sparse_coo_tensor(
-        data.edge_index, data.edge_weight, (NUM_NODES, NUM_NODES)
-    ).to_sparse_csr()
-    actual = layer(data.x, csr, edge_attr=data.edge_attr)
+    size = NUM_NODES, NUM_NODES
+    coo = torch.sparse_coo_tensor(data.edge_index, data.edge_weight, size)
+    actual = layer(data.x, coo.to_sparse_csr(), edge_attr=data.edge_attr)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -99,9 +97,8 @@ def test_a_sparse_tensor_and_its_transpose(fuse):
     data = make_data()
     layer = bend(AnisotropicDiffusion(t=2.0, fuse=fuse))
     expected = call(layer, data)
-    adj = SparseTensor.from_edge_index(
-        data.edge_index, data.edge_weight, sparse_sizes=(NUM_NODES, NUM_NODES)
-    )
+    size = NUM_NODES, NUM_NODES
+    adj = SparseTensor.from_edge_index(data.edge_index, data.edge_weight, sparse_sizes=size)
     for form in (adj, adj.t()):
         actual = layer(data.x, form, edge_attr=data.edge_attr)
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
