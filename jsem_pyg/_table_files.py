@@ -196,8 +196,7 @@ def _read_csv(
         _say_titles(titles)
         lines = StringIO(text, newline="")
         text = text[sum(len(next(lines)) for _ in range(ends[titles - 1])) :]
-    if delimiter == " ":
-        text = re.sub(r"^\s*(#|//)", "", text)
+    text = re.sub(r"^\s*(#|//)", "", text) if delimiter == " " else text  # a mark is no cell
     head = rows[titles] if titles < len(rows) else []
     is_single = len(head) > 1 and all(re.fullmatch(r"\s*'[^']*'\s*", cell) for cell in head)
     strings = [*strings, *(cell for cell in head if cell.strip() in strings)]
@@ -308,8 +307,7 @@ def _is_comment(rows: list[list[str]], place: int, header: int, size: int) -> bo
 
 def _has_numbers(row: list[str]) -> bool:
     """Return True if a cell is a number, and no year."""
-    cells = map(str.strip, row)
-    return any(_NUMBER.fullmatch(cell) and not _YEAR.fullmatch(cell) for cell in cells)
+    return any(_NUMBER.fullmatch(cell.strip()) and not _YEAR.fullmatch(cell) for cell in row)
 
 
 def _is_data(rows: list[list[str]]) -> bool:
