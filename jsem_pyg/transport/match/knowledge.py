@@ -1,7 +1,6 @@
 """What people know of two graphs besides their edges: some partners, features, kinds of edges."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from .branches import MOST_BRANCHED, is_sparse, likely_pairs
 from .confidence import edge_confidence, pattern
 from .features import known_features
 from .likelihood import FeatureLikelihood
-from .pair import padded
+from .pair import NEARLY, padded
 from .search import search_assignment
 
 Array = NDArray[Any]
@@ -99,9 +98,8 @@ def match_by_knowledge(
         start = from_scores(*features.start(), target.shape[0])
         found = find_beliefs(layers, pairs, start, features)
         if features.bits() > LEAST_BITS or not pairs.size:
-            return found._replace(
-                bits=features.bits()
-            ), f"belief propagation, features {features.bits():.2f} bits"
+            bits = features.bits()
+            return found._replace(bits=bits), f"belief propagation, features {bits:.2f} bits"
     shape = source.shape[0], target.shape[0]
     is_single = knowledge.kinds is None
     if is_single and is_sparse(source, target) and shape[0] * shape[1] <= MOST_BRANCHED:
@@ -112,13 +110,12 @@ def match_by_knowledge(
         return Beliefs(likely, edge_confidence(source, target, partner)[pairs[0]]), "branches"
     start, name = csr_array(shape, dtype=np.float32), "belief propagation"
     if pairs.shape[1] < FEW_KNOWN * min(shape):
-        partner = search_assignment(*knowledge.typed(source, target), max_iter, seed)[-1][1]
-        if knowledge.rival is not None:
-            nats = partial(nats_of_types, source, target, knowledge.kinds)
-            partner = max(knowledge.rival, partner, key=nats)
-        chance = edge_confidence(source, target, partner).astype(np.float32)
-        start = sparse_rows(partner[:, None], chance[:, None], shape[1])
-        name = "belief propagation, from edges alone"
+        begin = knowledge.rival
+        if begin is None or _agree(source, target, kinds, begin)[1] < NEARLY:
+            begin = search_assignment(*knowledge.typed(source, target), max_iter, seed)[-1][1]
+        chance = edge_confidence(source, target, begin).astype(np.float32)
+        start = sparse_rows(begin[:, None], chance[:, None], shape[1])
+        name = f"belief propagation, from edges{' and their types' if knowledge.kinds else ''}"
     elif pairs.shape[1] <= MOST_HEATED:
         first, second = known_features(source, target, pairs)
         near = FeatureLikelihood(first.numpy(), second.numpy(), seed).start()
@@ -132,19 +129,25 @@ def nats_of_types(source: csr_array, target: csr_array, kinds: Any, partner: Arr
 
     Each pair has been chosen from all nodes, which takes away the logarithm of their number.
     """
-    nodes = np.flatnonzero(partner >= 0)
-    chosen = partner[nodes]
-    kept, *agree = (
-        (pattern(a)[nodes][:, nodes] * pulled(pattern(b), chosen)).sum() / 2
-        for a, b in [(source, target), *kinds]
-    )
+    kept, share = _agree(source, target, kinds, partner)
     first, second = (np.array([each.nnz for each in side]) for side in zip(*kinds, strict=True))
     chance = first @ second / max(1, first.sum() * second.sum())
-    share = np.clip(sum(agree) / max(1, kept), chance, 1)
+    share = np.clip(share, chance, 1)
     types = rel_entr(share, chance) + rel_entr(1 - share, 1 - chance)
     size, others = len(partner), target.shape[0]
     rarity = np.log(size * others / max(1, source.nnz, target.nnz))
-    return float(kept * (rarity + types) - len(np.unique(chosen)) * np.log(max(size, others)))
+    chosen = np.unique(partner[partner >= 0]).size * np.log(max(size, others))
+    return float(kept * (rarity + types) - chosen)
+
+
+def _agree(source: csr_array, target: csr_array, kinds: Any, partner: Array) -> tuple[float, float]:
+    """Count the edges between partners [N], -1 for none, that are kept; the share of one type."""
+    nodes = np.flatnonzero(partner >= 0)
+    kept, *agree = (
+        float((pattern(a)[nodes][:, nodes] * pulled(pattern(b), partner[nodes])).sum() / 2)
+        for a, b in [(source, target), *kinds]
+    )
+    return kept, sum(agree) / max(1, kept)
 
 
 def _read_features(features: Any, costs: tuple[AdjacencyCost, AdjacencyCost]) -> tuple[Any, Any]:
