@@ -102,7 +102,8 @@ def graph_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
             other = graph(kind, size, seed + 1000) if level is None else source
             target = name[other if level is None else cut(source, level / 100, rng)]
             truth = np.full(size, -1) if level is None else name
-            case = Case(matrix_of(source, size), matrix_of(target, size), truth)
+            lost = cut(source, rng.choice([0, 0.1, 0.2]), rng)
+            case = Case(matrix_of(lost, size), matrix_of(target, size), truth)
             yield matched(f"{kind}", case)
 
 
@@ -122,15 +123,17 @@ def known_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
         whole, name = graph(kind, size, seed), rng.permutation(size)
         for level in (*KNOWN_LEVELS, None):
             source = cut(whole, rng.choice([0, 0.1, 0.3]), rng)
-            other = graph(kind, size, seed + 1000) if level is None else whole
+            # By other names, or two small worlds would share their ring.
+            other = whole
+            if level is None:
+                other = rng.permutation(size)[graph(kind, size, seed + 1000)]
             target = name[other if level is None else cut(whole, level / 100, rng)]
             truth = np.full(size, -1) if level is None else name
             count = max(2, int(size * rng.choice([0.02, 0.05, 0.1, 0.3])))
             pairs = np.stack([rng.permutation(size)[:count]] * 2)
             pairs[1] = name[pairs[1]]
-            if rng.random() < 0.3:
-                wrong = max(2, count // 10)
-                pairs[1, :wrong] = np.roll(pairs[1, :wrong], 1)
+            wrong = int(count * rng.choice([0, 0, 0.1, 0.5, 0.8]))
+            pairs[1, :wrong] = np.roll(pairs[1, :wrong], 1)
             x = rng.standard_normal((size, 8))
             y = np.empty_like(x)
             y[name] = x if level else rng.standard_normal(x.shape)
@@ -219,14 +222,15 @@ def real_samples(folder: Path) -> Iterator[Sample]:
 
 
 def fit(samples: list[Sample]) -> None:
-    """Print the weights of each model; every pair counts the same."""
+    """Print the weights of each model; every pair counts the same, unrelated graphs more."""
     for model in sorted({each.model for each in samples}):
         own = [each for each in samples if each.model == model]
         x = np.concatenate([each.evidence for each in own])
         y = np.concatenate([each.is_right for each in own])
-        weight = np.concatenate(
-            [np.full(len(each.is_right), 1 / len(each.is_right)) for each in own]
-        )
+        unrelated = {"graphs": 4, "known": 2, "points": 1}[model]
+        counts = [1 if each.is_related else unrelated for each in own]
+        sizes = [len(each.is_right) for each in own]
+        weight = np.repeat(np.divide(counts, sizes), sizes)
         found = LogisticRegression(C=1.0, fit_intercept=False, max_iter=5000)
         found.fit(x, y, weight * 100)
         print(model, "WEIGHTS =", tuple(float(each) for each in found.coef_[0].round(2)))

@@ -1,18 +1,15 @@
 """How likely partners are to be right."""
 
+import networkx
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from transport.problems import points, random_graph
 
-from jsem_pyg.transport import (
-    Factor,
-    gromov_wasserstein,
-    match_graphs,
-    sampled_gromov_wasserstein,
-)
+from jsem_pyg.transport import Factor, gromov_wasserstein, match_graphs, sampled_gromov_wasserstein
 from jsem_pyg.transport.match import confidence as edges
+from jsem_pyg.transport.match.assignment import sparse_rows
 
 
 def matrix(edge_index, size):
@@ -31,7 +28,7 @@ def plain_evidence(source, target, partner):
     """Columns that do not depend on random halves, by loops."""
     a, b = (each.toarray() > 0 for each in (source, target))
     n = len(a)
-    found = np.zeros((n, 5))
+    found = np.zeros((n, 2))
     for i in range(n):
         j = partner[i]
         around = [k for k in range(n) if a[i, k]]
@@ -43,11 +40,7 @@ def plain_evidence(source, target, partner):
                 scores += b[partner[k]]
         top = scores.max(initial=0)
         is_best = j >= 0 and top > 0 and scores[j] == top
-        share = is_best / max(1, int((scores == top).sum()))
-        found[i] = 1, both / max(1, min(degrees)), both / max(1, max(degrees)), 0, share
-    for i in range(n):
-        around = np.flatnonzero(a[i])
-        found[i, 3] = found[around, 1].mean() if len(around) else 0
+        found[i] = both / max(1, min(degrees)), is_best / max(1, int((scores == top).sum()))
     return found
 
 
@@ -56,23 +49,28 @@ def test_evidence_of_edges_is_that_of_plain_loops(monkeypatch, block):
     monkeypatch.setattr(edges, "BLOCK", block)
     source, target = matrix(random_graph(12, 3), 14), matrix(random_graph(9, 3, seed=1), 11)
     partner = np.array([3, -1, 0, 5, 2, 10, -1, 4, 1, 7, 6, 9, 8, -1])  # 12 and 13 are isolated
-    found = edges.evidence(source, target, partner)
-    np.testing.assert_allclose(found[:, :5], plain_evidence(source, target, partner), rtol=1e-6)
-    assert (found[:, 5:] >= 0).all()
-    assert (found[:, 5:10] <= 1 + 1e-6).all()
+    found, expected = (
+        edges.evidence(source, target, partner),
+        plain_evidence(source, target, partner),
+    )
+    np.testing.assert_allclose(found[:, 1], expected[:, 0], rtol=1e-6)
+    chosen = sparse_rows(partner[:, None], np.ones((14, 1)), 11)
+    follows = edges._share_of_best(source, (chosen @ target).tocsr(), partner)
+    np.testing.assert_allclose(follows, expected[:, 1], rtol=1e-6)
     a, b = (each.toarray() for each in (source, target))
     degrees = (a > 0).sum(1), np.where(partner < 0, 0, (b > 0).sum(1)[partner])
-    np.testing.assert_allclose(found[:, 10], np.log1p(np.minimum(*degrees)))
+    np.testing.assert_allclose(found[:, 6], np.log1p(np.minimum(*degrees)))
     around = a / np.maximum(a.sum(1, keepdims=True), 1)
-    np.testing.assert_allclose(found[:, 6], around @ found[:, 5])
-    np.testing.assert_allclose(found[:, 7], around @ found[:, 6])
+    np.testing.assert_allclose(found[:, 3], around @ found[:, 2])
     nodes = np.flatnonzero(partner >= 0)
     kept = (a[nodes][:, nodes] * b[partner[nodes]][:, partner[nodes]]).sum()
-    np.testing.assert_allclose(found[:, 8], kept / min(a.sum(), b.sum()))
-    np.testing.assert_allclose(found[:, 9], found[:, 5].mean())
-    assert 0 < found[:, 5].mean() < 1
+    np.testing.assert_allclose(found[:, 4], kept / min(a.sum(), b.sum()))
+    assert 0 < found[0, 5] < 1
     confidence = edges.edge_confidence(source, target, partner)
     assert (confidence[partner < 0] == 0).all()
+    # Edges of two types side by side: those of one type alone say as much as a graph of these.
+    beside = (hstack([each, csr_array(each.shape)], "csr") for each in (source, target))
+    np.testing.assert_allclose(edges.evidence(*beside, partner), found)
 
 
 def test_a_graph_is_likely_to_match_its_copy_but_not_another_graph():
@@ -85,13 +83,22 @@ def test_a_graph_is_likely_to_match_its_copy_but_not_another_graph():
     assert float(unrelated.confidence.mean()) < 0.1
 
 
-def test_nodes_that_nobody_can_tell_apart_share_the_probability():
-    leaves = torch.stack([torch.zeros(8, dtype=torch.int64), torch.arange(60, 68)])
+@pytest.mark.parametrize(
+    ("name", "node", "alike"), [("leaves", 61, 8), ("twice", 1, 2), ("regular", 0, 1)]
+)
+def test_nodes_that_nobody_can_tell_apart_share_the_probability(name, node, alike):
+    leaves = torch.stack([torch.zeros(8).long(), torch.arange(60, 68)])
     first = random_graph(60, seed=3)
-    edge_index = torch.cat([first, leaves, leaves.flip(0)], 1)
-    confidence = match_graphs(edge_index, edge_index.flip(0)).confidence
-    assert float(confidence[60:].max()) <= 1 / 8
-    assert float(confidence[:60].median()) > 0.9
+    regular = torch.tensor(list(networkx.random_regular_graph(3, 60, seed=0).edges)).T
+    edge_index = {
+        "leaves": torch.cat([first, leaves, leaves.flip(0)], 1),
+        "twice": torch.cat([first, first + 60], 1),
+        "regular": torch.cat([regular, regular.flip(0)], 1),
+    }[name]
+    other = edge_index if name == "leaves" else thinned(edge_index, 0.03)
+    confidence = match_graphs(edge_index, other.flip(0)).confidence
+    assert 0.5 / alike < float(confidence[node]) <= 1 / alike
+    assert float(confidence[:60].median()) > (0.4 if name == "twice" else 0.9)
 
 
 def test_points_are_likely_to_match_their_copy_but_not_other_points():

@@ -142,8 +142,7 @@ def test_of_graphs_side_by_side_each_is_taken_from_the_better(seed):
     drawn = [[draw.permutation(size) for size in sizes] for _ in range(2)]
     first, second = (
         assigned(
-            task,
-            np.concatenate([each + start for each, start in zip(some, starts, strict=True)]),
+            task, np.concatenate([each + start for each, start in zip(some, starts, strict=True)])
         )
         for some in drawn
     )

@@ -8,12 +8,7 @@ from torch_geometric.data import Data
 from transport.problems import align, gw_cost, masses, permutation, points, rotation
 from transport.shapes import spiral, swiss_roll
 
-from jsem_pyg.transport import (
-    Factor,
-    GeodesicCost,
-    HeatCost,
-    gromov_wasserstein,
-)
+from jsem_pyg.transport import Factor, GeodesicCost, HeatCost, gromov_wasserstein
 
 KINDS = ["kernel", "sqdist"]
 DTYPES = [torch.float32, torch.float64]

@@ -75,10 +75,7 @@ class Beliefs(NamedTuple):
 
 
 def find_beliefs(
-    layers: list[Layer],
-    known: Array,
-    start: csr_array,
-    features: FeatureLikelihood | None = None,
+    layers: list[Layer], known: Array, start: csr_array, features: FeatureLikelihood | None = None
 ) -> Beliefs:
     """Find probabilities of partners.
 

@@ -3,8 +3,7 @@ r"""The probability that partners are right, from the edges around them.
 Any search matches many edges of two graphs that have nothing in common: two thirds, if nodes
 have few neighbours. So a matched edge is weak evidence. Stronger is whether a pair follows from
 others: the partners of some nodes are kept, and the node of the target that most edges from these
-lead to is compared with the partner. Twins (nodes with the very same neighbours) share the
-probability.
+lead to is compared with the partner. Nodes that nothing tells apart share the probability.
 
 A logistic model weighs this evidence. `examples/benchmarks/alignment_confidence.py` fits it to
 simulated pairs of graphs, among them ones that do not correspond, and measures it on others.
@@ -14,93 +13,75 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from .assignment import BLOCK, sparse_rows
 
 Array = NDArray[Any]
 
-FEW_PAIRS = 10.0  # known pairs that say as much about the sides as their edges do
+LEAST_KNOWN = 0.3  # known pairs that would be found, if none would be
 SPLITS = 3  # into nodes that are kept, and nodes to predict
 
-WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73)  # of `evidence`
+WEIGHTS = (-18.38, 0.9, 2.07, 3.97, 11.22, 11.22, 0.55)  # of `evidence`
 
-BELIEF_WEIGHTS = (0.64, 0.49, 1.3, -2.73, 0.53)  # of `belief_evidence`
+BELIEF_WEIGHTS = (0.36, 0.58, 0.26, -0.57, 3.0, 1.08, -3.11)  # of `belief_evidence`
 
 
 def belief_confidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
     """Estimate probabilities [N] that partners are right from beliefs [N]; zero for none.
 
-    Whether the sides correspond at all follows from known pairs [M], by what they would have if
-    they were not known; as far as these are few, from the confidence that edges give, [N]; and
-    from what features say, in bits.
+    Beliefs agree with themselves whether they are right or not. So it counts, too, what edges say,
+    [N], what known pairs [M] would have if they were not known, and what features say, in bits.
     """
     logit = belief_evidence(belief, of_known, bits, by_edges) @ np.array(BELIEF_WEIGHTS)
     return np.where(belief > 0, 1 / (1 + np.exp(-logit)), 0.0)
 
 
 def belief_evidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
-    """Compute logarithmic odds of beliefs, of edges, and of known pairs on average: [N, 5].
+    """Compute logarithmic odds of beliefs and of edges; what features and known pairs say: [N, 7].
 
-    Where few pairs are known, and features say little, beliefs agree with themselves whether they
-    are right or not, known pairs as well: edges count in their place.
+    Of known pairs counts how many would be found, and which share: wrong ones weaken right beliefs.
     """
-    few = FEW_PAIRS / (FEW_PAIRS + len(of_known)) * (1 - min(bits or 0.0, 1.0))
-    mean = (of_known.sum() + 1) / (len(of_known) + 2)
     both = (np.clip(each, 1e-3, 1 - 1e-3) for each in (belief, by_edges))
     own, edges = (np.log(each / (1 - each)) for each in both)
-    sides = np.array([1, few, (1 - few) * np.log(mean / (1 - mean))])
-    return np.column_stack([own, few * edges, np.tile(sides, (len(belief), 1))])
+    share = of_known.sum() / (len(of_known) + 1)
+    sides = [1, min(bits or 0, 1), np.log(of_known.sum() + LEAST_KNOWN), share]
+    return np.column_stack([own, share * own, edges, np.tile(sides, (len(belief), 1))])
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:
     """Estimate the probabilities [N] that partners [N] are right; zero for none, -1.
 
-    The graphs [N, N] and [K, K] are symmetric, and their weights do not count.
+    Of nodes that are alike, it is that of any of them. The graphs [N, N] and [K, K] are symmetric,
+    and their weights do not count; edges of T types stand side by side, [N, T N] and [K, T K].
     """
-    logit = evidence(source, target, partner) @ np.array(WEIGHTS)
-    alike = np.maximum(count_twins(source), count_twins(target)[partner])
-    return np.where(partner >= 0, 1 / (1 + np.exp(-logit)) / alike, 0.0)
+    found = evidence(source, target, partner)
+    is_kept = (partner >= 0) & (found[:, 4] > 0)
+    return np.where(is_kept, 1 / (1 + np.exp(-found @ np.array(WEIGHTS))), 0.0)
 
 
 def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """Collect evidence for each pair: [N, 11]; arguments as above."""
+    """Collect evidence for each pair: [N, 7]; arguments as above."""
     first, second = (pattern(each) for each in (source, target))
-    chosen = sparse_rows(partner[:, None], np.ones((len(partner), 1), np.float32), target.shape[0])
-    moved = (chosen @ second).tocsr() @ chosen.T
-    both = (first * moved).sum(1)
-    degrees = np.diff(first.indptr), chosen @ np.diff(second.indptr)
-    fewer, more = (np.maximum(pick(*degrees), 1) for pick in (np.minimum, np.maximum))
-    kept = both.sum() / max(1, min(first.nnz, second.nnz))
-    follows = _share_of_best(first, chosen, second, partner)
+    size = len(partner)
+    chosen = sparse_rows(partner[:, None], np.ones((size, 1), np.float32), target.shape[0])
+    both = (first.T * (_beyond(chosen, second) @ chosen.T)).sum(0)
+    degree = np.diff(first.indptr)
+    fewer = np.minimum(degree, chosen @ np.diff(second.indptr))
     predicted = _predicted(first, chosen, second, partner)
-    around = first / np.maximum(degrees[0], 1)[:, None]
+    share = first.data / np.repeat(degree, degree)
+    around = csr_array((share, first.indices % max(1, size), first.indptr), (size, size))
     near = around @ predicted
     columns = [
-        np.ones(len(partner)),
-        both / fewer,
-        both / more,
-        around @ (both / fewer),
-        follows,
-        predicted,
+        np.ones(size),
+        both / np.maximum(fewer, 1),
         near,
         around @ near,
-        np.full(len(partner), kept),
-        np.full(len(partner), predicted.mean() if len(predicted) else 0.0),
-        np.log1p(np.minimum(*degrees)),
+        np.full(size, both.sum() / max(1, min(first.nnz, second.nnz))),
+        np.full(size, predicted.mean() if size else 0.0),
+        np.log1p(fewer),
     ]
     return np.stack(columns, 1)
-
-
-def count_twins(matrix: csr_array) -> Array:
-    """Count the nodes [N] with the same neighbours as a node, with or without themselves."""
-    draw = np.random.default_rng(0).integers(1, 1 << 62, matrix.shape[0])
-    around = pattern(matrix).astype(np.int64) @ draw  # modulo 2^64: equal sums, equal neighbours
-    counts = []
-    for each in (around, around + draw):
-        _, label, count = np.unique(each, return_inverse=True, return_counts=True)
-        counts.append(count[label])
-    return np.maximum(*counts)
 
 
 def pattern(matrix: csr_array) -> csr_array:
@@ -116,16 +97,22 @@ def _predicted(first: csr_array, chosen: csr_array, second: csr_array, partner: 
         half = draw.permutation(len(partner)) < len(partner) / 2
         for hidden in (half, ~half):
             rest = csr_array(chosen.multiply(~hidden[:, None]))
-            found[hidden] += _share_of_best(first[hidden], rest, second, partner[hidden])
+            found[hidden] += _share_of_best(first[hidden], _beyond(rest, second), partner[hidden])
     return found / SPLITS
 
 
-def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
+def _beyond(chosen: csr_array, second: csr_array) -> csr_array:
+    """Count the edges of each type from partners [N, K] to the target's nodes: [T N, K]."""
+    size = second.shape[0]
+    ends = range(0, second.shape[1], size)
+    return vstack([chosen @ second[:, each : each + size] for each in ends], format="csr")
+
+
+def _share_of_best(first: csr_array, beyond: csr_array, partner: Array) -> Array:
     """Divide one by the number of target nodes that most matched edges lead to.
 
-    For some rows [R, N] of the source, and their partners [R]; 0 if those are not among them.
+    For some rows [R, T N] of the source, and their partners [R]; 0 if those are not among them.
     """
-    beyond = (chosen @ second).tocsr()
     work = np.concatenate([[0], np.cumsum(first @ np.diff(beyond.indptr))])
     share = np.zeros(len(partner))
     start = 0

@@ -22,6 +22,7 @@ from .assignment import pulled
 Array = NDArray[Any]
 
 MOST_REFINING = 1 << 26  # edges that all refinements visit
+MARKED_ROUNDS = 16  # of refinements of marked graphs, which visit no more edges
 
 
 def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
@@ -33,53 +34,71 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     if source.shape != target.shape or source.nnz != target.nnz:
         return None
     size = source.shape[0]
-    both = block_diag([source, target], format="csr")
-    weight, code = np.unique(both.data, return_inverse=True)
-    generator = np.random.default_rng(0)
-    code = _random(generator, weight.size)[code]
-    graph = csr_array((code, both.indices, both.indptr), both.shape)
-    _, part = connected_components(both, directed=False)
-    colour, work = np.bincount(part)[part], 0
+    (graph, colour), work = _coloured(block_diag([source, target], format="csr")), 0
     while work <= MOST_REFINING:
-        colour, count, rounds = _refined(graph, colour, generator)
+        colour, label, rounds = _refined(graph, colour)
         work += rounds * (graph.nnz + 2 * size)
-        if count is None:
+        count, other = (np.bincount(each, minlength=label.max() + 1) for each in np.split(label, 2))
+        if np.any(count != other):
             break
         partner = np.empty(size, np.int64)
-        partner[colour[:size].argsort(kind="stable")] = colour[size:].argsort(kind="stable")
+        partner[label[:size].argsort(kind="stable")] = label[size:].argsort(kind="stable")
         if (source != pulled(target, partner)).nnz == 0:
             return partner
         if count.max() == 1:
             break
         rarest = np.where(count > 1, count, size + 1).argmin()
-        for side in (colour[:size], colour[size:]):
-            side[np.flatnonzero(side == rarest)[0]] = colour.size
+        for side in (slice(size), slice(size, None)):
+            colour[side][np.flatnonzero(label[side] == rarest)[0]] ^= np.uint64(1)
     return None
 
 
-def _random(generator: np.random.Generator, count: int) -> Array:
-    """Draw odd 64-bit numbers: their sums differ if the terms do."""
-    return generator.integers(0, 1 << 63, count, np.uint64) * np.uint64(2) + np.uint64(1)
+def count_alike(graph: csr_array, known: Any = ()) -> Array:
+    """Count the nodes [N] that a node cannot be told from, itself included, if some are known.
 
-
-def _refined(
-    graph: csr_array, colour: Array, generator: np.random.Generator
-) -> tuple[Array, Array | None, int]:
-    """Split colours [2 N] by the colours of neighbours until nothing changes.
-
-    Returns the colours, the number of nodes of a side with each colour (None once the sides differ
-    in them: they are no copies), and the rounds.
+    Of nodes of one colour, each is marked, and colours are refined again: marked graphs of nodes
+    that are not alike differ. In large graphs, all nodes of one colour count.
     """
-    size = colour.size // 2
+    edges, colour = _coloured(graph)
+    colour[np.asarray(known, int)] = np.arange(len(known)) + len(colour) + 1
+    colour, label, _ = _refined(edges, colour)
+    several = np.flatnonzero(np.bincount(label)[label] > 1)
+    if several.size * MARKED_ROUNDS * (graph.nnz + label.size) <= MOST_REFINING:
+        marked = colour[:, None] ^ (np.arange(len(colour))[:, None] == several).astype(np.uint64)
+        for _ in range(MARKED_ROUNDS):
+            marked = _next_colours(edges, marked)
+        colour[several] = _mixed(marked).sum(0)
+        label = np.unique(colour, return_inverse=True)[1]
+    return np.bincount(label)[label]
+
+
+def _coloured(graph: csr_array) -> tuple[csr_array, Array]:
+    """Make colours of weights, and of the sizes of components: [N, N] and [N]."""
+    code = _mixed(graph.data.astype(np.float64).view(np.uint64)) | np.uint64(1)
+    _, part = connected_components(graph, directed=False)
+    colour = np.bincount(part, minlength=1)[part].astype(np.uint64)
+    return csr_array((code, graph.indices, graph.indptr), graph.shape), colour
+
+
+def _refined(graph: csr_array, colour: Array) -> tuple[Array, Array, int]:
+    """Split colours [N] by those of neighbours until nothing changes: also as numbers; rounds."""
     found, rounds = 0, 0
     while True:
-        values, colour = np.unique(colour, return_inverse=True)
+        values, label = np.unique(colour, return_inverse=True)
         rounds += 1
-        count, other = (np.bincount(side, minlength=values.size) for side in np.split(colour, 2))
-        if np.any(count != other):
-            return colour, None, rounds
-        if values.size in (found, size):
-            return colour, count, rounds
-        found = values.size
-        own = _random(generator, found)[colour]
-        colour = own * np.uint64(3) + graph @ own  # modulo 2^64
+        if values.size in (found, label.size):
+            return colour, label, rounds
+        found, colour = values.size, _next_colours(graph, colour)
+
+
+def _next_colours(graph: csr_array, colour: Array) -> Array:
+    """Join the colours of a node and of its neighbours, modulo 2^64: equal ones stay equal."""
+    own = _mixed(colour)
+    return own * np.uint64(3) + graph @ own
+
+
+def _mixed(colour: Array) -> Array:
+    """Scatter 64-bit numbers: sums of them differ if their terms do (SplitMix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        colour = (colour ^ (colour >> np.uint64(shift))) * np.uint64(factor)
+    return colour

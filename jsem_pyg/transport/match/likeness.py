@@ -33,11 +33,7 @@ def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
     index = faiss.IndexFlatL2(width)
     if size > EXACT_NEAREST:
         index = faiss.IndexIVFFlat(index, width, int(2 * size**0.5))
-        index.nprobe, index.cp.seed, index.cp.niter = (
-            CELLS_SEARCHED,
-            1 + seed % (2**31 - 2),
-            6,
-        )
+        index.nprobe, index.cp.seed, index.cp.niter = CELLS_SEARCHED, 1 + seed % (2**31 - 2), 6
         index.cp.max_points_per_centroid = CELL_TRAINING
         index.train(second)
     index.add(second)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from torch import Tensor
 
 from ..._checks import (
@@ -24,8 +24,8 @@ from ..plan.plan import Plan, Step
 from ..plan.scores import SparseScores
 from .assignment import matched_difference, sparse_rows
 from .beliefs import Beliefs
-from .confidence import belief_confidence, edge_confidence
-from .isomorphism import find_isomorphism
+from .confidence import belief_confidence, edge_confidence, pattern
+from .isomorphism import count_alike, find_isomorphism
 from .knowledge import Knowledge, match_by_knowledge, nats_of_types, read_knowledge
 from .search import search_assignment
 from .strangers import match_with_strangers
@@ -56,20 +56,17 @@ def match_graphs(
     A renamed copy of a graph is found exactly, at cost zero, by the colours of its nodes
     (:mod:`jsem_pyg.transport.match.isomorphism`). Otherwise the search starts from a few
     candidates for each node, whose surroundings look alike
-    (:mod:`jsem_pyg.transport.match.candidates`), since descent from the independent plan ends in
-    wrong optima on all but random graphs. Better assignments are then searched along the edges
+    (:mod:`jsem_pyg.transport.match.candidates`), and goes on along the edges
     (:mod:`jsem_pyg.transport.match.moves`). Graphs of up to 2,000 nodes or so are also compared by
-    the heat profile of every node (:mod:`jsem_pyg.transport.profiles`), computed on the edges as
-    they are, and on edges weighted by the overlap of their ends' neighbourhoods: it is
-    small for random edges. If nodes have few neighbours, as on roads and power lines, a search
-    for alike branches is added (:mod:`jsem_pyg.transport.match.branches`); it looks at all pairs
-    of nodes. Otherwise memory grows with nodes and edges.
+    the heat profile of every node (:mod:`jsem_pyg.transport.profiles`). If nodes have few
+    neighbours, as on roads and power lines, a search for alike branches is added
+    (:mod:`jsem_pyg.transport.match.branches`); it looks at all pairs of nodes. Otherwise memory
+    grows with nodes and edges. Nodes without edges get any partner, of a low confidence.
 
     Of two sides that differ in size, each node of the smaller one gets a partner, and others get
     none. With `strangers`, a node of either side gets none (-1 in `plan.argmax()`) unless much
-    speaks for one (:mod:`jsem_pyg.transport.match.strangers`). Of more than 2^30 pairs of
-    nodes, the candidates are the answer; a message at level INFO says so. `plan.history` names the
-    stages.
+    speaks for one (:mod:`jsem_pyg.transport.match.strangers`). Of more than 2^30 pairs of nodes,
+    the candidates are the answer, as a message at level INFO says. `plan.history` names the stages.
 
     With known pairs, features or types of edges, the plan has probabilities of partners
     (:mod:`jsem_pyg.transport.match.beliefs`): `plan.argmax()` is the likeliest partner, which two
@@ -237,14 +234,20 @@ def _confidence(
     beliefs: Beliefs | None,
     plan: Plan,
 ) -> Tensor:
-    if knowledge is None and beliefs is not None:
-        return torch.from_numpy(beliefs.shares.sum(1)).to(plan.scores.like)
-    found = edge_confidence(source, target, plan.argmax().cpu().numpy())
-    if knowledge is not None and beliefs is not None:
-        best = plan.topk(1)
-        belief = np.zeros(len(found))
-        mass = best.values().cpu().double().numpy()
-        belief[best.indices()[0].cpu().numpy()] = mass * min(plan.shape)
+    partner = plan.argmax().cpu().numpy()
+    sides = pattern(source), pattern(target)
+    if knowledge is None or beliefs is None:
+        found = edge_confidence(*sides, partner) if beliefs is None else beliefs.shares.sum(1)
+    else:
+        first, second = zip(*(knowledge.kinds or [sides]), strict=True)
+        by_edges = edge_confidence(hstack(first, "csr"), hstack(second, "csr"), partner)
+        belief = torch.sparse.sum(plan.topk(1), 1).to_dense().cpu().double().numpy()
+        belief *= min(plan.shape)
         belief[knowledge.pairs[0]] = beliefs.of_known
-        found = belief_confidence(belief, beliefs.of_known, beliefs.bits, found)
+        found = belief_confidence(belief, beliefs.of_known, beliefs.bits, by_edges)
+    if knowledge is None or knowledge.features is None:
+        given = knowledge or Knowledge(np.empty((2, 0), np.int64), None, 1.0, None)
+        left, right = map(count_alike, given.typed(*sides), given.pairs)
+        alike = np.maximum(left, right[partner])  # which may share their beliefs already
+        found = found / alike if knowledge is None else np.minimum(found, 1 / alike)
     return torch.from_numpy(found).to(plan.scores.like)

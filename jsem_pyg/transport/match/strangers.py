@@ -33,8 +33,9 @@ from scipy.sparse.csgraph import connected_components
 from .assignment import make_task, pulled, sparse_rows
 from .beliefs import LEAST_BELIEF, Beliefs, neighbour_evidence
 from .candidates import search_candidates
-from .confidence import count_twins, edge_confidence, pattern
+from .confidence import edge_confidence, pattern
 from .features import local_features
+from .isomorphism import count_alike
 from .search import search_assignment
 
 Array = NDArray[Any]
@@ -102,8 +103,8 @@ def _believed(
     partner, belief = np.full(source.shape[0], -1), np.zeros(source.shape[0])
     partner[row], belief[row] = column, share
     nats = nats_of_pairs(source, target, partner)
-    # Nobody knows which of two nodes with the same neighbours it is.
-    return partner, belief / np.maximum(count_twins(source), count_twins(target)[partner]), nats
+    alike = np.maximum(count_alike(source), count_alike(target)[partner])
+    return partner, belief / alike, nats  # nobody knows which of them it is
 
 
 def nats_of_pairs(source: csr_array, target: csr_array, partner: Array) -> float:

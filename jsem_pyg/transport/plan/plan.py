@@ -162,14 +162,14 @@ class Plan:
     def confidence(self) -> Tensor:
         """Estimate the probability [N] that the partner, :meth:`argmax`, is right.
 
-        Of :func:`match_graphs` it is the probability of the true partner; nodes with the same
-        neighbours share it. A known pair has the confidence that it would have if it were not
-        known: a low one points to a wrong pair. Of :func:`gromov_wasserstein` it is the probability
-        that the partner is among the tenth of all target points that is nearest to the true one;
-        features and known pairs do not count there. Zero without mass. All are fitted to simulated
-        pairs, some with nothing in common (`examples/benchmarks/alignment_confidence.py`): a low
-        mean says that the sides do not correspond, or that their costs do not show how. Computed
-        when it is first read; that takes as long as a small alignment.
+        Of :func:`match_graphs` it is the probability of the true partner; nodes that nothing tells
+        apart share it, and if no edge is kept it is zero. A known pair has the confidence that it
+        would have if it were not known: a low one points to a wrong pair. Of
+        :func:`gromov_wasserstein` it is the probability that the partner is among the tenth of all
+        targets that is nearest to the true one; features and known pairs do not count. Zero without
+        mass. All are fitted to simulated pairs, some with nothing in common
+        (`examples/benchmarks/alignment_confidence.py`): a low mean says that sides do not
+        correspond, or do not show how. Reading it first takes as long as a small alignment.
 
         Raises:
             ValueError: if the plan comes from another solver.
