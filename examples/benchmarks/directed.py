@@ -16,7 +16,7 @@ Real graphs, with --data: links between pages of Wikipedia, Chameleon and Squirr
 duplicates (Platonov et al., ICLR 2023), ten fixed splits. One residual network (that of
 `heterophilous.py`), in which only what looks at the edges differs (WAYS). Each has three settings.
 On Chameleon the validation nodes of a split choose one for that split; on Squirrel each way has the
-setting that is best on the validation nodes of the first three splits.
+setting that is best on the validation nodes of Chameleon's first three splits.
 
     python examples/benchmarks/directed.py --seeds 5
     python examples/benchmarks/directed.py --data FOLDER  # FOLDER/chameleon_filtered_directed.npz
@@ -211,17 +211,16 @@ WAYS: dict[str, tuple[Callable[..., Around | None], tuple[dict, ...]]] = {
     "DirGNNConv(GCNConv)": (both_hops, ({"alpha": 0.0}, {"alpha": 0.5}, {"alpha": 1.0})),
 }
 KEY = ("data", "split", "way", "setting")
-TUNING = 3  # splits whose validation nodes choose the settings of all graphs but the first
+TUNING = 3  # splits of the first graph, whose validation nodes choose the settings of the others
 
 
 def run_missing(path: Path, sets: dict[str, Data], splits: Iterable[int]) -> pd.DataFrame:
-    """Run all settings on the first graph; on others by three splits choose one for the rest."""
+    """Run all settings on the first graph, the chosen ones on the others; return the runs."""
     rows = Rows(path, *KEY)
     for name, split, way in itertools.product(sets, splits, WAYS):
         data, (make, settings) = sets[name], WAYS[way]
         graph = GraphStructure(BothDirections()(data).edge_index, data.num_nodes)
-        is_open = name == next(iter(sets)) or split < TUNING
-        for setting in settings if is_open else [chosen(rows.table(), name, way)]:
+        for setting in settings if name == next(iter(sets)) else [chosen(rows.table(), way)]:
             key = name, split, way, str(setting)
             if rows.has(*key):
                 continue
@@ -233,20 +232,15 @@ def run_missing(path: Path, sets: dict[str, Data], splits: Iterable[int]) -> pd.
     return rows.table()
 
 
-def chosen(runs: pd.DataFrame, name: str, way: str) -> dict:
-    """The setting of a way that is best on validation nodes of a graph's first splits."""
-    is_tuning = (runs["data"] == name) & (runs["split"] < TUNING) & (runs["way"] == way)
+def chosen(runs: pd.DataFrame, way: str) -> dict:
+    """The setting of a way that is best on validation nodes of the first graph."""
+    is_tuning = (runs["data"] == runs["data"][0]) & (runs["split"] < TUNING) & (runs["way"] == way)
     means = runs[is_tuning].groupby("setting")["val"].mean()
     return max(WAYS[way][1], key=lambda setting: means[str(setting)])
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy of the settings that validation nodes choose."""
-    is_used = [
-        name == runs["data"][0] or setting == str(chosen(runs, name, way))
-        for name, way, setting in zip(runs["data"], runs["way"], runs["setting"], strict=True)
-    ]
-    runs = runs[is_used]
+    """Test accuracy of the settings that the validation nodes of each split choose."""
     best = runs.loc[runs.groupby(["data", "way", "split"], sort=False)["val"].idxmax()]
     rows: dict[str, dict[str, str]] = {way: {"": way} for way in WAYS}
     for name, part in best.groupby("data", sort=False):
