@@ -146,7 +146,7 @@ class Plan:
         return row_sums(self.scores), self.scores.column_sums()
 
     def perplexity(self) -> Tensor:
-        """Count the target points that a source point is spread over, [N]: exp of the entropy.
+        """Count the target points that share a source point's mass, [N]: exp of the entropy.
 
         One for a point that goes to a single other, K for one that goes everywhere, and zero for
         one without mass.

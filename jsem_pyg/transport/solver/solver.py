@@ -71,11 +71,11 @@ def gromov_wasserstein(
         p: [N] masses of the source, non-negative, divided by their sum; None: the same for all.
             If `q` is None as well, known points of the smaller side have that of their partners.
         q: [K] masses of the target.
-        epsilon: the temperature at the end, as a share of the critical one, above which all goes
-            everywhere. Small ones give sharp plans. Cooling ends before if rows are so sharp
+        epsilon: the temperature at the end, as a share of the critical one, above which all
+            points send alike. Small ones give sharp plans. Cooling ends before if rows are so sharp
             that a colder plan would be the same, and goes on if both sides turn out to be
             copies; :attr:`Plan.epsilon` is the last temperature.
-        absolute: `epsilon` is in the unit of squared costs instead, and holds whatever happens.
+        absolute: `epsilon` is in the unit of squared costs instead, and is reached in any case.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
         alpha: in (0, 1), the weight of the structure; features have the rest.
