@@ -26,7 +26,7 @@ from .neighbor_estimator import ClassEstimator, FittedGraph
 logger = logging.getLogger(__name__)
 
 _KIND = "fitted clusterer"
-_ROWS = 2_000  # by which metrics are compared
+_ROWS, _LEAST = 2_000, 1e-15  # by which metrics are compared; entries that have distances
 _ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
 # What a file keeps of the fitted attributes as it is.
 _VALUES = ["n_neighbors_", "n_features_in_", "metric_", "scale_", "by_graph_", "curve_"]
@@ -139,6 +139,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         """Compare by length instead of angle if that alone shows clusters that lie apart."""
         x, modes = self._graph.graph.x, SpectralClusters(self._graph.graph, largest, self._seed)
         is_open = self.metric == "auto" and self.metric_ == "cosine" and metric_of(x) == "l2"
+        is_open &= float(x.abs().max()) > _LEAST
         if not is_open or lie_apart(self._graph.graph, modes.apart, self._seed, "cosine"):
             return modes
         some = x[np.random.default_rng(self._seed).permutation(len(x))[:_ROWS]]  # fast for many

@@ -44,9 +44,8 @@ def measure_distinctness(
     graph: TrainingGraph, labels: Tensor, seed: int = 0, metric: str | None = None
 ) -> float:
     """Measure how much better clusters [N] are than those of data without clusters, in [0, 1]."""
-    labels = labels.unique(return_inverse=True)[1]
-    count = int(labels.max()) + 1
-    if count == 1:
+    numbers, labels = labels.unique(return_inverse=True)
+    if (count := len(numbers)) == 1:
         return 0.0
     score = agreement_of(HalvesClassifier(fewer_channels(graph.x, seed), seed), labels, count)
     score *= float(stability(graph, labels, count, [STABILITY_TIME])[0])
@@ -120,8 +119,7 @@ def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None)
     both = square[source] + square[target]
     between = both - 2 * edge_dot(x, x, source, target)
     length = between.where(between > COPIES * both, 0).sqrt()
-    number = torch.bincount(source, minlength=len(x)).clamp(min=1)
-    mean = torch.bincount(source, length, len(x)) / number
+    mean = torch.bincount(source, length, len(x)) / torch.bincount(source, None, len(x)).clamp(1)
     length = torch.stack([length, mean[source], mean[target]]).amax(0)
     least = LEAST_LENGTH * length.mean() + torch.finfo(length.dtype).tiny
     if x.size(1) > 1 and bool(square.any()):

@@ -68,6 +68,7 @@ def test_clusters_of_unequal_size_are_found(sizes, columns, number):
     clusterer = DiffusionClusterer(count, random_state=0).fit(points)
     assert adjusted_rand_score(y, clusterer.labels_) > 0.98
     assert clusterer.distinctness_ > 0.9
+    assert columns < 50 or len(DiffusionClusterer().fit(1e-20 * points).labels_) == len(y)
 
 
 @pytest.mark.parametrize("apart", [8, 12])
