@@ -19,9 +19,9 @@ class WordFeatures:
     """Adds TF-IDF of words, reduced by latent semantic analysis (Deerwester et al. 1990), to x.
 
     Embeddings of sentences blur what a word states plainly, a product's name for instance. Rows of
-    TF-IDF (logarithmic counts; words of two documents or more, English stop words left out) are
-    reduced to `dim` columns by a truncated SVD and scaled to length one. They stand beside the
-    embeddings, themselves of length one, at `weight`; then the rows are scaled to length one.
+    TF-IDF (logarithmic counts; of words in two documents or more the 20,000 commonest, without
+    English stop words) are reduced to `dim` columns by a truncated SVD and scaled to length one.
+    They stand beside the embeddings, of length one, at `weight`; then rows get length one.
 
     Args:
         weight: length of the columns of words, relative to that of the embedding; 0 leaves the

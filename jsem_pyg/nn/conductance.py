@@ -33,7 +33,7 @@ Graph = GraphRows | Adjacency  # compiled code does not prepare it
 
 FLOOR = 1e-4  # epsilon
 _LEAST_AGREEMENT = 0.05  # no edge closes wholly
-_FAR = 10.0  # times its spread, a column's mean hides what differs
+_FAR = 10.0  # standard deviations, at which a column's mean hides what differs
 
 _log = logging.getLogger(__name__)
 
