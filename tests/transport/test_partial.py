@@ -137,12 +137,27 @@ def test_gradients_are_those_of_differences(mass):
         ({"mass": 1.5}, r"'mass' to lie in \(0, 1\]"),
         ({"mass": 1.0, "epsilon": 1e-13}, "'epsilon' to be at least"),
         ({"mass": "all"}, "'mass' to be one of 'source'"),
-        ({"mass": 0.5, "known_pairs": torch.zeros(2, 1).long()}, "'known_pairs' to be None"),
     ],
 )
 def test_what_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         align(arms(6), arms(5), **options)
+
+
+@pytest.mark.parametrize("mass", [0.8, 1.0])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_known_pairs_decide_between_an_arc_and_its_mirror_image(mass, is_turned):
+    t = torch.linspace(-1, 1, 60).double()
+    arc, inner = torch.stack([t, t.square()], 1), (t.abs() < 0.8).nonzero()[:, 0]
+    partner = torch.full((60,), -1)
+    partner[inner] = torch.arange(len(inner)).flip(0) if is_turned else torch.arange(len(inner))
+    known = inner[[3, 16]]
+    pairs = torch.stack([known, partner[known]])
+    plan = align(arc, arc[inner], mass=mass, known_pairs=pairs, epsilon=0.002)
+    assert plan.converged
+    assert (plan.argmax() == partner).double().mean() > 0.95
+    sent = plan.marginals()[0][known]
+    torch.testing.assert_close(sent, torch.full_like(sent, 1 / len(inner)), atol=1e-6, rtol=0)
 
 
 def test_a_plan_goes_on_at_another_mass():

@@ -122,7 +122,7 @@ def _objective(
     first, second = replace(question.first, x=x.double()), replace(question.second, x=y.double())
     both = (features[0], features[1]) if features else None
     value = fused_cost(first, second, both, question.alpha, sent, r, c)
-    if question.known_pairs is not None:
+    if question.known_pairs is not None and question.options.mass is None:
         pull = known_pull(first, second, question.known_pairs, sent, r, c)
         value = value + question.alpha * pull
     entropy = _entropy(plan.scores, r, c, question.p, question.q)

@@ -1,9 +1,11 @@
 """Factors in the form that a problem takes: in principal axes, centred and scaled."""
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..costs.factor import Factor
 
@@ -37,6 +39,24 @@ def prepare_factor(factor: Factor, mass: Tensor) -> AxisFactor:
     mean = mean / scale if has_mean else torch.zeros_like(mean)
     x = (x / scale).to(factor.x.dtype)
     return AxisFactor(x, mean, signs, scale, factor.kind)
+
+
+def as_kernel(side: AxisFactor, unit: float) -> AxisFactor:
+    """Write costs, divided by a squared unit, as a kernel.
+
+    Of squared distances, |x - y|^2 = a + b - 2 x.y for the squared norms a and b, and a + b =
+    ((a + 1)(b + 1) - (a - 1)(b - 1)) / 2, here with another number than one.
+    """
+    x = side.x * (side.scale / unit)
+    mean = torch.zeros_like(side.mean)
+    if side.kind == "kernel":
+        return side._replace(x=x + side.mean * (side.scale / unit), mean=mean)
+    a = x.square().sum(1, keepdim=True)
+    # Then the two columns vary as much as the others.
+    one = (a.std(correction=0) / x.square().mean(0).max().clamp(min=1e-30)).sqrt().clamp(min=1e-3)
+    pair = math.sqrt(0.5) * torch.cat([a / one + one, a / one - one], 1)
+    signs = torch.cat([-torch.ones_like(x[0]), pair.new_tensor([1.0, -1.0])])
+    return AxisFactor(torch.cat([math.sqrt(2) * x, pair], 1), pad(mean, (0, 2)), signs, 1, "kernel")
 
 
 def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:

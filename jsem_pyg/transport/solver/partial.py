@@ -28,7 +28,7 @@ from torch.nn.functional import pad
 from ...kernels.sinkhorn import SinkhornPass
 from ..plan.plan import Plan, Step
 from ..plan.scores import FactoredScores, average
-from ..problem.prepare import AxisFactor, prepare_factor
+from ..problem.prepare import as_kernel, prepare_factor
 from ..problem.problem import LOG2E, Problem, Side, make_problem, second_moments
 from .coarsening import in_cells
 from .cooling import Solved
@@ -42,8 +42,7 @@ _FAR = 50.0  # times the critical temperature: the cost of a pair of dummies
 _LOST = 0.02  # marginal error
 _NEAR = 0.01  # relative change of the moments
 _LEAST_ALONE = 1e-7  # mass: less is rounding
-_HOT = 3  # temperatures at which starts are compared
-_KEPT = (8, 4, 2)  # plans that go on after each
+_KEPT = (8, 4, 2)  # plans that go on after each temperature at which starts are compared
 _UPDATES = 4  # of the sums at a temperature, but for the last
 _BUDGET = Budget(tol=1e-4, passes=20, is_careful=True)
 _FIRST = replace(_BUDGET, passes=100)  # of potentials that are not known
@@ -56,21 +55,18 @@ class Partial(NamedTuple):
     problem: Problem  # balanced, of costs that are kernels
     totals: tuple[float, float]  # masses of both sides, of which the smaller is one
     mass: float  # that is sent
+    total: float  # mass of all points and the dummies
     is_free: bool  # no column has a mass to meet
-
-    @property
-    def total(self) -> float:
-        """The mass of all points and the dummies."""
-        return self.mass if self.is_free else sum(self.totals) - self.mass
+    num_features: int
 
     @property
     def own_costs(self) -> tuple[Tensor, Tensor]:
         """What features make a point pay for being sent, [N] and [K], whatever its partner."""
-        coupling = self.problem.coupling
-        rank, other = coupling.fixed.shape
-        weight = coupling.linear[rank:, other:].diagonal() / 2
+        (rank, other), count = self.problem.coupling.fixed.shape, self.num_features
+        first, second = slice(rank, rank + count), slice(other, other + count)
+        weight = self.problem.coupling.linear[first, second].diagonal() / 2
         source, target = self.problem.sides
-        return source.z[:, rank:].square() @ weight, target.z[:, other:].square() @ weight
+        return source.z[:, first].square() @ weight, target.z[:, second].square() @ weight
 
 
 class Sums(NamedTuple):
@@ -103,13 +99,13 @@ def solve_partial(question: Question, problem: Problem, run: Run) -> Solved:
         temperatures.append(max(temperatures[-1] / SCHEDULE.cooling, run.lowest))
     if isinstance(starts, Plan):
         warm = SCHEDULE.restarted * run.critical
-        cold = [each for each in temperatures[:-1] if each < warm]
-        found = _cool(partial, _sums_of_plan(partial, starts), [*cold, run.lowest], run)
+        cold = [each for each in temperatures if each < warm] or [run.lowest]
+        found = _cool(partial, _sums_of_plan(partial, starts), cold, run)
     else:
         points = points_of(question.first), points_of(question.second)
-        begun = find_starts(starts, partial.problem, points, run.seed)
+        begun = [each.moments for each in find_starts(starts, partial.problem, points, run.seed)]
         cells = partial._replace(problem=in_cells(partial.problem, run.coarse, run.seed))
-        found = _race(cells, [each.moments for each in begun], temperatures, run)
+        found = _race(cells, begun, temperatures, run)
         if cells.problem.shape != partial.problem.shape:
             found = _cool(partial, found.sums, temperatures[-3:], run)
     kernel = make_kernel(found.problem, found.state)
@@ -122,36 +118,20 @@ def solve_partial(question: Question, problem: Problem, run: Run) -> Solved:
 def _pose(question: Question, run: Run) -> Partial:
     """Write both sides as kernels, in the unit of their costs."""
     p, q, share = question.p, question.q, question.options.mass
-    first, second = (
-        _as_kernel(prepare_factor(factor, mass), run.unit**0.25)
-        for factor, mass in ((question.first, p), (question.second, q))
-    )
+    first = as_kernel(prepare_factor(question.first, p), run.unit**0.25)
+    second = as_kernel(prepare_factor(question.second, q), run.unit**0.25)
     weight = (1 - question.alpha) / run.unit
     problem = make_problem(
         first, second, p / p.sum(), q / q.sum(), question.alpha, question.features, weight, None,
         question.options.backend,
     )  # fmt: skip
-    is_free = share == "source"
+    if question.known_pairs is not None:
+        problem = problem.bound(question.known_pairs)
+    totals, is_free = (float(p.sum()), float(q.sum())), share == "source"
     sent = 1.0 if is_free else float(share)
-    return Partial(problem, (float(p.sum()), float(q.sum())), sent, is_free)
-
-
-def _as_kernel(side: AxisFactor, unit: float) -> AxisFactor:
-    """Write costs, divided by a squared unit, as a kernel.
-
-    Of squared distances, |x - y|^2 = a + b - 2 x.y for the squared norms a and b, and a + b =
-    ((a + 1)(b + 1) - (a - 1)(b - 1)) / 2, here with another number than one.
-    """
-    x = side.x * (side.scale / unit)
-    mean = torch.zeros_like(side.mean)
-    if side.kind == "kernel":
-        return side._replace(x=x + side.mean * (side.scale / unit), mean=mean)
-    a = x.square().sum(1, keepdim=True)
-    # Then the two columns vary as much as the others.
-    one = (a.std(correction=0) / x.square().mean(0).max().clamp(min=1e-30)).sqrt().clamp(min=1e-3)
-    pair = math.sqrt(0.5) * torch.cat([a / one + one, a / one - one], 1)
-    signs = torch.cat([-torch.ones_like(x[0]), pair.new_tensor([1.0, -1.0])])
-    return AxisFactor(torch.cat([math.sqrt(2) * x, pair], 1), pad(mean, (0, 2)), signs, 1, "kernel")
+    count = 0 if question.features is None else question.features[0].size(1)
+    total = sent if is_free else sum(totals) - sent
+    return Partial(problem, totals, sent, total, is_free, count)
 
 
 def _sums(partial: Partial, moments: Tensor, rows: Tensor, columns: Tensor) -> Sums:
@@ -176,7 +156,7 @@ def _race(partial: Partial, starts: list[Tensor], temperatures: list[float], run
     # All points send alike.
     rows, columns = (partial.mass * side.mass for side in partial.problem.sides)
     plans = [_sums(partial, partial.mass * moments, rows, columns) for moments in starts]
-    hot, short = temperatures[:_HOT], Run(0.0, run.critical, run.tol, max_iter=3)
+    hot, short = temperatures[: len(_KEPT)], Run(0.0, run.critical, run.tol, max_iter=3)
     for epsilon, count in zip(hot, _KEPT[-len(hot) :], strict=True):
         found = [_cool(partial, each, [epsilon], short) for each in plans]
         found.sort(key=lambda each: objective(partial, each.sums))
@@ -192,22 +172,20 @@ def _race(partial: Partial, starts: list[Tensor], temperatures: list[float], run
 
 def _cool(partial: Partial, sums: Sums, temperatures: list[float], run: Run) -> Found:
     """Bring a plan to the last temperature, and work on it there for some updates."""
-    before: Tensor | None = None  # the prices of the columns of the last problem
-    psi = partial.problem.target.z[:0, 0]
+    psi = before = torch.zeros(())  # before: the prices of the columns of the last problem
+    first: Budget | None = _FIRST
     stage = "{} x {}".format(*partial.problem.shape)
     for epsilon in temperatures:
         entropy = None
         is_last = epsilon == temperatures[-1]
+        usual = _LAST if is_last else _BUDGET
         for _ in range(run.max_iter if is_last else _UPDATES):
             problem = _linear(partial, sums, run.critical)
             price = LOG2E * problem.target.z[:, -2]
             # What a column costs more, its potential makes up for.
-            psi = price if before is None else psi + price - before
-            if partial.is_free:
-                psi = torch.zeros_like(price)
-            budget = _FIRST if before is None else _LAST if is_last else _BUDGET
-            found = _solve(partial, problem, sums, psi, epsilon, budget)
-            psi, before = found.psi * epsilon, price
+            psi = torch.zeros_like(price) if partial.is_free else psi + price - before
+            found = _solve(partial, problem, sums, psi, epsilon, first or usual)
+            psi, before, first = found.psi * epsilon, price, None
             if found.error > _LOST:
                 continue  # of the same problem: its plan says nothing yet
             now = _entropy(partial, found)
@@ -244,8 +222,7 @@ def _solve(
     rank, other = partial.problem.coupling.fixed.shape
     size = sums.moments[:rank, :other].norm().clamp(min=1e-30)
     moved = float((moments - sums.moments)[:rank, :other].norm() / size)
-    made = _sums(partial, moments, rows, columns)
-    return Found(made, psi, done, problem, state, error, moved)
+    return Found(_sums(partial, moments, rows, columns), psi, done, problem, state, error, moved)
 
 
 def _entropy(partial: Partial, found: Found) -> float:

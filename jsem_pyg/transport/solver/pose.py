@@ -58,11 +58,7 @@ def read_question(
     if features is not None:
         features = read_features(features, first, second)
     known_pairs = read_known_pairs(known_pairs, first, second)
-    if known_pairs is not None and checked.mass is not None:
-        raise ValueError(
-            "Expected 'known_pairs' to be None with 'mass' (got both). To fix this, leave one out."
-        )
-    if known_pairs is not None and p is None and q is None:
+    if known_pairs is not None and checked.mass is None and p is None and q is None:
         left, right = as_partners(left, right, known_pairs)
     return Question(first, second, left, right, features, known_pairs, checked)
 

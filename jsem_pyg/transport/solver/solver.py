@@ -80,7 +80,8 @@ def gromov_wasserstein(
             Gromov-Wasserstein (Vayer et al. 2019).
         alpha: in (0, 1), the weight of the structure; features have the rest.
         known_pairs: [2, M] pairs of a source and a target point that are known to correspond. All
-            mass goes from the ones to the others that both have, and they pull the rest.
+            mass goes from the ones to the others that both have, and they pull the rest (with
+            `mass` only as much as other points).
         mass: where the sides do not hold the same things, the share in (0, 1] of the smaller side
             that is sent; others get no partner (-1 in :meth:`.Plan.argmax`). Then `p` and `q` are
             the most that points send and receive, in one unit, by default the same for all points
