@@ -9,6 +9,7 @@ the package; the page is about other seeds, and about graphs of --data, which no
     python examples/benchmarks/alignment_confidence.py                  # the page
     python examples/benchmarks/alignment_confidence.py --fit            # print weights
     python examples/benchmarks/alignment_confidence.py --data DIR       # with real graphs
+    python examples/benchmarks/alignment_confidence.py --fit --models strangers --seeds 6
 """
 
 import argparse
@@ -24,6 +25,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import torch
+from alignment_strangers import planted
 from helpers import cells
 from helpers.alignment_cases import Case, Noise, cut, make_case, matrix_of
 from helpers.alignment_ways import cost_of
@@ -34,6 +36,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from jsem_pyg.transport import FeatureCost, gromov_wasserstein, match_graphs
 from jsem_pyg.transport.match import confidence as edges
+from jsem_pyg.transport.match import strangers
 from jsem_pyg.transport.solver import confidence as factored
 
 matplotlib.use("Agg")
@@ -42,6 +45,8 @@ from matplotlib import pyplot as plt
 GRAPHS = ("random", "preferential", "neighbours", "clustered", "small world", "roads", "blocks")
 POINTS = ("cells", "mixture", "views", "curve")
 LEVELS = (10, 25, 35, 45)  # % of the edges that the target loses
+SHARED = (0.9, 0.8, 0.65)  # of the nodes, where each side has some that the other one lacks
+SHARED_NODES = (120, 420)
 KNOWN_LEVELS = (10, 30, 60, 85)  # the same, if more than edges is known; the source loses less
 REAL = ("ca-netscience", "bio-celegans", "inf-euroroad")
 
@@ -49,7 +54,7 @@ REAL = ("ca-netscience", "bio-celegans", "inf-euroroad")
 class Sample(NamedTuple):
     """One pair that has been aligned."""
 
-    model: str  # "graphs", "known" or "points"
+    model: str  # "graphs", "known", "points" or "strangers"
     case: str
     is_related: bool
     evidence: np.ndarray  # [N, F]
@@ -89,6 +94,7 @@ def graph(kind: str, size: int, seed: int) -> np.ndarray:
         "clustered": lambda: nx.powerlaw_cluster_graph(size, 3, 0.5, seed=seed),
         "small world": lambda: nx.watts_strogatz_graph(size, 6, 0.3, seed=seed),
         "blocks": lambda: nx.stochastic_block_model([size // 4] * 4, share, seed=seed),
+        "copies": lambda: nx.duplication_divergence_graph(size, 0.5, seed=seed),
     }
     return np.array(made[kind]().edges)
 
@@ -175,6 +181,27 @@ def known_matched(
     return Sample("known", name, is_related, found[rest], confidence[rest], is_right[rest])
 
 
+def stranger_samples(seed: int) -> Iterator[Sample]:
+    """Pairs of graphs of which each has nodes that the other one lacks; pairs found at first."""
+    kinds = (*GRAPHS, "copies")  # of neighbours: near twins
+    for kind in kinds:
+        rng = np.random.default_rng([seed, kinds.index(kind), 2])
+        size = int(rng.integers(*SHARED_NODES))
+        edges, other = graph(kind, size, seed), graph(kind, size, seed + 1000)
+        for share in (*SHARED, None):
+            source, target, truth = planted(edges, size, share or 0.8, seed)
+            if share is None:
+                target, truth = planted(other, size, 0.8, seed)[1], np.full(len(truth), -1)
+            stages, found = strangers.match_with_strangers(source, target, 200, 0)
+            partner = stages[0][1]
+            model = strangers.evidence(source, target, partner, 200, 0)
+            first = partner >= 0
+            sure, is_right = found.shares.sum(1), partner == truth
+            is_related = share is not None
+            parts = (each[first] for each in (model, sure, is_right))
+            yield Sample("strangers", kind, is_related, *parts)
+
+
 def points(kind: str, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The same points, seen twice: [N, r] and [N, s]."""
     if kind == "cells":
@@ -227,10 +254,10 @@ def fit(samples: list[Sample]) -> None:
         own = [each for each in samples if each.model == model]
         x = np.concatenate([each.evidence for each in own])
         y = np.concatenate([each.is_right for each in own])
-        unrelated = {"graphs": 4, "known": 2, "points": 1}[model]
+        unrelated = {"graphs": 4, "known": 2, "points": 1, "strangers": 1}[model]
         counts = [1 if each.is_related else unrelated for each in own]
-        sizes = [len(each.is_right) for each in own]
-        weight = np.repeat(np.divide(counts, sizes), sizes)
+        sizes = [len(each.is_right) for each in own]  # zero, if no stranger was found a partner
+        weight = np.repeat(np.divide(counts, np.maximum(sizes, 1)), sizes)
         found = LogisticRegression(C=1.0, fit_intercept=False, max_iter=5000)
         found.fit(x, y, weight * 100)
         print(model, "WEIGHTS =", tuple(float(each) for each in found.coef_[0].round(2)))
@@ -306,6 +333,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
             samples += graph_samples(seed, args.nodes)
         if "known" in args.models:
             samples += known_samples(seed, args.nodes)
+        if "strangers" in args.models:
+            samples += stranger_samples(seed)
         if "points" in args.models:
             samples += point_samples(seed, args.nodes)
     if args.fit:

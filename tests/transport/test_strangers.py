@@ -1,3 +1,4 @@
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -58,6 +59,19 @@ def test_small_graphs_find_partners_and_none_without_edges():
     empty = AdjacencyCost(torch.empty(2, 0, dtype=torch.int64), num_nodes=3)
     with np.errstate(divide="raise"):
         assert (match_graphs(source, empty, strangers=True).argmax() == -1).all()
+
+
+def test_confidence_is_the_share_of_right_partners_among_near_twins():
+    """Nodes copy the neighbours of others, so that many have nearly the same ones."""
+    edges = torch.tensor(list(nx.duplication_divergence_graph(360, 0.5, seed=10).edges)).T
+    common, first, second = permutation(360, 0).split([290, 35, 35])
+    sides = torch.cat([common, first]), torch.cat([common, second])[permutation(325, 1)]
+    source, target, truth = sides_of(torch.cat([edges, edges.flip(0)], 1), *sides)
+    plan = match_graphs(source, target, strangers=True)
+    found = plan.argmax() >= 0
+    right = (plan.argmax() == truth)[found].double().mean()
+    assert found.double().mean() > 0.4
+    assert float(right) == pytest.approx(float(plan.confidence[found].mean()), abs=0.04)
 
 
 def test_a_renamed_copy_has_no_strangers():

@@ -3,20 +3,16 @@ r"""Graphs whose nodes are not all on both sides: some have a partner, strangers
 Beliefs as in :mod:`.beliefs`, with one more choice for every node, to be alone. If i and j are
 partners, and so are k and l, then an edge between i and k is one between j and l but for a few; so
 each edge that only one side has, between nodes that have partners, counts against a pair as a
-common one counts for it. Beliefs start from a few candidates, and are cooled slowly; where they end
-with nobody on small graphs, they start from the best assignment instead. Then all but sure pairs
-are forgotten, of which each has three edges in common with the others; the rest grows from these.
+common one counts for it. Beliefs start from a few candidates, of small graphs from the best
+assignment, and are cooled. Then all but sure pairs are forgotten, of which each has some edges in
+common with the others; the rest grows from these.
 
-Such a search finds pairs that agree between any two graphs. Whether to believe them is asked of
-all pairs together: in nats a pair, their edges say
-
-.. math::
-    \frac1m \Big( \sum_{(ij)} \ln \frac{s}{q_{ij}} + u \ln (1 - s) \Big) - \ln N
-
-with m pairs, s the share of edges that is kept, u edges on one side only, and q the chance of an
-edge: that of any two nodes, or, for an edge that closes a triangle, that of two neighbours of a
-node. Between unrelated graphs that is below zero; if it is little, all nodes are alone. The less it
-is, the more a pair has to have in common with the others to stay.
+Such a search finds pairs that agree between any two graphs. So it is repeated while both lack some
+edges: partners are found again, and what only happens to agree is not. A logistic model weighs how
+often a pair is found, how often all are, and how many edges they have in common.
+`examples/benchmarks/alignment_confidence.py --fit` fits it to simulated pairs of graphs, among them
+unrelated ones. Pairs that are less likely than a limit, or found again in less than half of the
+searches, are dropped.
 
 Source: a subgraph of least degree k that both graphs share is right with high probability, Cullina,
 Kiyavash, Mittal and Poor, "Partial recovery of Erdős-Rényi graph alignment via k-core alignment",
@@ -27,8 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack, vstack
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_array, hstack, triu, vstack
 
 from .assignment import make_task, pulled, sparse_rows
 from .beliefs import LEAST_BELIEF, Beliefs, neighbour_evidence
@@ -44,15 +39,17 @@ SHARE = 0.8  # of nodes that have a partner, before anything is known
 KEPT = 0.95  # share of common edges, between nodes that have partners
 FIRST = (0.1, 0.95)  # the least and the largest first belief
 GROWTH = (1.0,) * 5  # inverse temperatures, of beliefs that begin with sure pairs
-COLDS = (*np.geomspace(0.15, 1, 30), *GROWTH)
+COLDS = (*np.geomspace(0.3, 1, 12), *GROWTH)
 DAMPING = np.float32(0.2)  # share of the step before
 SCORED = 60  # pairs of a node
 BALANCING = 30  # steps of a posterior
 HALF = 0.51  # of two pairs that share a node, one has less; twins have rounding around one half
 SURE = 0.9  # belief of pairs that others grow from
-# Nats a pair; then the least belief, and how many common edges, of a pair that stays.
-LEVELS = ((2.5, HALF, 1), (0.5, SURE, 2))
-FEW_PAIRS = 40_000  # of so small graphs, candidates start from too little belief
+FEW_PAIRS = 40_000  # of nodes; of so small graphs, candidates start from too little belief
+DENSE = 6.0  # mean degree from which on sure pairs have three common edges, not two
+REPEATS, LOST = 4, 0.06  # searches, in which both graphs lack so many of their edges
+WEIGHTS = (-14.59, 2.12, 0.36, 2.49, 2.34, 7.98, 8.84)  # of `evidence`
+LEAST, OFTEN = 0.8, 0.5  # probability of a pair that stays, and share of searches that find it
 
 
 def match_with_strangers(
@@ -60,71 +57,85 @@ def match_with_strangers(
 ) -> tuple[list[tuple[str, Array]], Beliefs]:
     """Find partners [N] of K nodes, -1 for none, stage by stage, and what is believed of them."""
     first, second = pattern(source), pattern(target)
-    task = make_task(source, target, local_features(source, target), seed)
-    stages = search_candidates(task, max_iter)[-1:]
-    partner = stages[0][1]
-    begin = np.clip(edge_confidence(first, second, partner), *FIRST)
-    partner, belief, nats = _grown(first, second, partner, begin, COLDS)
-    if (partner < 0).all() and source.shape[0] * target.shape[0] <= FEW_PAIRS:
-        stages = search_assignment(source, target, max_iter, seed)[-1:]
-        begin = np.full(begin.shape, FIRST[1])
-        partner, belief, nats = _grown(first, second, stages[0][1], begin, GROWTH)
-    stages.append((f"strangers, {nats:.1f} nats a pair", partner))
-    found = sparse_rows(partner[:, None], belief[:, None], target.shape[0])
-    return stages, Beliefs(found, np.empty(0))
+    partner = _search(first, second, max_iter, seed)
+    stages = [("believed", partner)]
+    found = evidence(first, second, partner, max_iter, seed)
+    chance = 1 / (1 + np.exp(-found @ np.array(WEIGHTS)))
+    partner = np.where((chance > LEAST) & (found[:, 1] >= OFTEN), partner, -1)
+    stages.append(("found again", partner))
+    shares = sparse_rows(partner[:, None], chance[:, None], target.shape[0])
+    return stages, Beliefs(shares, np.empty(0))
 
 
-def _grown(
-    source: csr_array, target: csr_array, partner: Array, begin: Array, colds: tuple[float, ...]
-) -> tuple[Array, Array, float]:
-    """Grow pairs from first partners [N] and beliefs [N]; return as `_believed` does."""
-    shape = source.shape[0], target.shape[0]
-    beliefs = sparse_rows(partner[:, None], begin[:, None].astype(np.float32), shape[1])
-    partner, belief, before = _believed(source, target, beliefs, colds)
-    core = _core(source, target, np.where(belief > SURE, partner, -1), 3)
-    beliefs = sparse_rows(core[:, None], np.full((shape[0], 1), FIRST[1], np.float32), shape[1])
-    partner, belief, nats = _believed(source, target, beliefs, GROWTH)
-    levels = ((p, k) for level, p, k in LEVELS if nats > level and before > 0)
-    least, common = next(levels, (1.0, 0))
-    return _core(source, target, np.where(belief > least, partner, -1), common), belief, nats
+def evidence(
+    source: csr_array, target: csr_array, partner: Array, max_iter: int, seed: int
+) -> Array:
+    """Collect evidence for pairs, as above: [N, 7], zero for nodes alone; edges weigh one."""
+    draw = np.random.default_rng(seed)
+    again = np.zeros(len(partner))
+    for _ in range(REPEATS):
+        first, second = _without_some(source, draw), _without_some(target, draw)
+        again += (_search(first, second, max_iter, seed) == partner) / REPEATS
+    nodes = np.flatnonzero(partner >= 0)
+    own, other = source[nodes][:, nodes], pulled(target, partner[nodes])
+    common = csr_array(own * other).sum(1)
+    every = own.sum(1) + other.sum(1) - common
+    found = np.zeros((len(partner), len(WEIGHTS)))
+    found[nodes, 0] = 1
+    found[nodes, 1] = again[nodes]
+    found[nodes, 2] = np.log(common)
+    found[nodes, 3] = common / every
+    found[nodes, 4] = again[nodes].sum() / max(1, nodes.size)
+    found[nodes, 5] = common.sum() / max(1, every.sum())
+    found[nodes, 6] = nodes.size / max(1, min(source.shape[0], target.shape[0]))
+    return found
+
+
+def _without_some(graph: csr_array, draw: np.random.Generator) -> csr_array:
+    """Drop some of the edges of a symmetric graph of ones."""
+    upper = triu(graph, 1).tocoo()
+    kept = draw.random(upper.nnz) >= LOST
+    half = csr_array((upper.data[kept], tuple(each[kept] for each in upper.coords)), graph.shape)
+    return half + half.T
+
+
+def _search(source: csr_array, target: csr_array, max_iter: int, seed: int) -> Array:
+    """Find likely pairs by beliefs: partners [N], -1 for none."""
+    if source.shape[0] * target.shape[0] <= FEW_PAIRS:
+        partner = search_assignment(source, target, max_iter, seed)[-1][1]
+    else:
+        task = make_task(source, target, local_features(source, target), seed)
+        partner = search_candidates(task, max_iter)[-1][1]
+    common = 3 if min(each.nnz / max(1, each.shape[0]) for each in (source, target)) > DENSE else 2
+    begin = np.clip(edge_confidence(source, target, partner), *FIRST)
+    partner, belief = _believed(source, target, partner, begin, COLDS)
+    core = _core(source, target, np.where(belief > SURE, partner, -1), common)
+    return grown(source, target, core)
+
+
+def grown(source: csr_array, target: csr_array, sure: Array) -> Array:
+    """Find likely pairs by beliefs that begin with sure ones: partners [N], -1 for none."""
+    partner, belief = _believed(source, target, sure, np.full(len(sure), FIRST[1]), GROWTH)
+    return _core(source, target, np.where(belief > HALF, partner, -1), 1)
 
 
 def _believed(
-    source: csr_array, target: csr_array, beliefs: csr_array, colds: tuple[float, ...]
-) -> tuple[Array, Array, float]:
-    """Repeat beliefs [N, K]: likely partners [N], their probabilities [N], and nats a pair."""
+    source: csr_array, target: csr_array, partner: Array, begin: Array, colds: tuple[float, ...]
+) -> tuple[Array, Array]:
+    """Repeat beliefs, from partners [N] and what is believed of them: likely ones, and of them."""
+    shape = source.shape[0], target.shape[0]
+    beliefs = sparse_rows(partner[:, None], begin[:, None].astype(np.float32), shape[1])
     for cold in colds:
-        new = _posterior(*_scores(source, target, beliefs), beliefs.shape, cold)
+        new = _posterior(*_scores(source, target, beliefs), shape, cold)
         beliefs = (DAMPING * beliefs + (1 - DAMPING) * new).tocsr()
         beliefs.data[beliefs.data < LEAST_BELIEF] = 0
         beliefs.eliminate_zeros()
     likely = beliefs.tocoo()
     row, column, share = (each[likely.data > HALF] for each in (*likely.coords, likely.data))
-    partner, belief = np.full(source.shape[0], -1), np.zeros(source.shape[0])
+    partner, belief = np.full(shape[0], -1), np.zeros(shape[0])
     partner[row], belief[row] = column, share
-    nats = nats_of_pairs(source, target, partner)
-    alike = np.maximum(count_alike(source), count_alike(target)[partner])
-    return partner, belief / alike, nats  # nobody knows which of them it is
-
-
-def nats_of_pairs(source: csr_array, target: csr_array, partner: Array) -> float:
-    """Compute what the edges between pairs say for them, as above; minus infinity of no pair."""
-    nodes = np.flatnonzero(partner >= 0)
-    if not nodes.size:
-        return -np.inf
-    own, other = source[nodes][:, nodes], pulled(target, partner[nodes])
-    common = csr_array(own * other)
-    edges = common.nnz / 2
-    alone = (own.nnz + other.nnz) / 2 - 2 * edges
-    chance = np.mean([each.nnz / each.shape[0] ** 2 for each in (source, target)])
-    closing = max(chance, np.mean([_transitivity(each) for each in (source, target)]))
-    # Edges of a forest join the pairs; of the others, a share closes triangles.
-    forest = nodes.size - connected_components(common, directed=False)[0]
-    share = ((common @ common) * common).nnz / max(1, common.nnz)
-    closed = (edges - forest) * share
-    total = (edges - closed) * np.log(KEPT / chance) + closed * np.log(KEPT / closing)
-    total += alone * np.log(1 - KEPT)
-    return float(total / nodes.size - np.log(max(source.shape[0], target.shape[0])))
+    # Nobody knows which of two alike nodes it is.
+    return partner, belief / np.maximum(count_alike(source), count_alike(target)[partner])
 
 
 def _scores(source: csr_array, target: csr_array, beliefs: csr_array) -> tuple[Array, Array]:
@@ -163,9 +174,3 @@ def _core(source: csr_array, target: csr_array, partner: Array, common: int) -> 
         if (kept >= common).all():
             return partner
         partner[nodes[kept < common]] = -1
-
-
-def _transitivity(graph: csr_array) -> float:
-    """Compute the share of paths of two edges whose ends are joined."""
-    paths = float((graph.sum(1) * (graph.sum(1) - 1)).sum())
-    return float(((graph @ graph) * graph).sum()) / max(1.0, paths)
