@@ -57,10 +57,10 @@ def choose_num_classes(
     times as good as those of data without clusters, and has to be 1/3. It is the larger one of
 
     - their score, beside the best of clouds of the same mean, covariance, skew and rounding;
-    - the valley around each, of more than ten points: the most weight that is cut on the way from
-      the core outwards over that of the cluster's own cut, where an edge weighs one over its
-      squared length. One cloud has 1.5 after a gap of five or with few points between, else 6. In
-      one column, or where points have many copies, few points have to lie between clusters.
+    - the valley around each: the most weight that is cut on the way from the core outwards over
+      that of the cluster's own cut, where an edge weighs one over its squared length. One cloud has
+      1.5 after a gap of five or with few points between, else 6; ten points have 10, or 30 in one
+      column. There, or where points have many copies, few points have to lie between clusters.
 
     Levels are numbers that have the highest score, with less weight on the classifier, at some of
     fifteen times from 0.1 to 20: the more of them, the more *persistent*.

@@ -29,7 +29,7 @@ LEAST_DISTINCTNESS = 1 / 3
 # gap and where they do not; the score of a ring beside that of a Gaussian.
 ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
 ORDINARY_SCORE = 1.2
-FEW_POINTS = 10  # have valleys of any depth by chance
+FEW_POINTS, VALLEYS_OF_FEW = 10, (10.0, 30.0)  # by chance, in columns and in a single one
 CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
 CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
@@ -87,11 +87,11 @@ def lie_apart(graph: TrainingGraph, found: Any, seed: int, metric: str) -> bool:
 
 def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> float:
     """Measure the distinctness of clusters [N] by the flattest valley around one."""
+    found, on_line = float(valleys(graph, labels).min()), graph.x.size(1) == 1
+    has_copies = float((graph.weight == 1).double().mean()) > MANY_COPIES
     if int(torch.bincount(labels).min()) <= FEW_POINTS:
-        return 0.0
-    found = float(valleys(graph, labels).min())
-    # Few links cross a place there, clusters or none.
-    on_line = graph.x.size(1) == 1 or float((graph.weight == 1).double().mean()) > MANY_COPIES
+        return beyond(found, VALLEYS_OF_FEW[on_line]) if has_gap and not has_copies else 0.0
+    on_line |= has_copies  # few links cross a place there, clusters or none
     is_apart = has_gap and not on_line
     if found > ORDINARY_VALLEY and not is_apart:
         is_apart = few_are_between(graph, labels, seed)

@@ -112,11 +112,12 @@ def test_few_points_and_few_values_are_one_cluster(kind):
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-def test_groups_of_counts_are_found(columns):
-    y = np.arange(300) % 3 == 0
-    points = np.random.default_rng(0).poisson(np.where(y, 40, 2)[:, None], (300, columns))
-    found = DiffusionClusterer(random_state=0).fit(points.astype(float)).labels_
-    assert adjusted_rand_score(y, found) > 0.98
+def test_groups_of_counts_and_of_five_points_are_found(columns):
+    draw, y = np.random.default_rng(0), np.arange(300) % 3 == 0
+    few = draw.normal(size=(10, columns)) + 12 * (np.arange(10) < 5)[:, None]
+    assert DiffusionClusterer(random_state=0).fit(few).n_clusters_ == 2
+    counts = draw.poisson(np.where(y, 40, 2)[:, None], (300, columns)).astype(float)
+    assert adjusted_rand_score(y, DiffusionClusterer(random_state=0).fit(counts).labels_) > 0.98
 
 
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
