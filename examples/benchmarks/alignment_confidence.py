@@ -254,7 +254,7 @@ def fit(samples: list[Sample]) -> None:
         own = [each for each in samples if each.model == model]
         x = np.concatenate([each.evidence for each in own])
         y = np.concatenate([each.is_right for each in own])
-        unrelated = {"graphs": 4, "known": 2, "points": 1, "strangers": 1}[model]
+        unrelated = 4 if model == "graphs" else 1
         counts = [1 if each.is_related else unrelated for each in own]
         sizes = [len(each.is_right) for each in own]  # zero, if no stranger was found a partner
         weight = np.repeat(np.divide(counts, np.maximum(sizes, 1)), sizes)

@@ -19,34 +19,36 @@ from .assignment import BLOCK, sparse_rows
 
 Array = NDArray[Any]
 
-LEAST_KNOWN = 0.3  # known pairs that would be found, if none would be
+FEW_PAIRS = 10.0  # known pairs that say as much about the sides as their edges do
 SPLITS = 3  # into nodes that are kept, and nodes to predict
 
 WEIGHTS = (-18.38, 0.9, 2.07, 3.97, 11.22, 11.22, 0.55)  # of `evidence`
 
-BELIEF_WEIGHTS = (0.36, 0.58, 0.26, -0.57, 3.0, 1.08, -3.11)  # of `belief_evidence`
+BELIEF_WEIGHTS = (0.64, 0.49, 1.3, -2.73, 0.53)  # of `belief_evidence`
 
 
 def belief_confidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
     """Estimate probabilities [N] that partners are right from beliefs [N]; zero for none.
 
-    Beliefs agree with themselves whether they are right or not. So it counts, too, what edges say,
-    [N], what known pairs [M] would have if they were not known, and what features say, in bits.
+    Whether the sides correspond at all follows from what known pairs [M] would have if they were
+    not known; as far as these are few, from what edges give, [N], and what features say, in bits.
     """
     logit = belief_evidence(belief, of_known, bits, by_edges) @ np.array(BELIEF_WEIGHTS)
     return np.where(belief > 0, 1 / (1 + np.exp(-logit)), 0.0)
 
 
 def belief_evidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
-    """Compute logarithmic odds of beliefs and of edges; what features and known pairs say: [N, 7].
+    """Compute logarithmic odds of beliefs, of edges, and of known pairs on average: [N, 5].
 
-    Of known pairs counts how many would be found, and which share: wrong ones weaken right beliefs.
+    Where few pairs are known, and features say little, beliefs agree with themselves whether they
+    are right or not, known pairs as well: edges count in their place.
     """
+    few = FEW_PAIRS / (FEW_PAIRS + len(of_known)) * (1 - min(bits or 0.0, 1.0))
+    mean = (of_known.sum() + 1) / (len(of_known) + 2)
     both = (np.clip(each, 1e-3, 1 - 1e-3) for each in (belief, by_edges))
     own, edges = (np.log(each / (1 - each)) for each in both)
-    share = of_known.sum() / (len(of_known) + 1)
-    sides = [1, min(bits or 0, 1), np.log(of_known.sum() + LEAST_KNOWN), share]
-    return np.column_stack([own, share * own, edges, np.tile(sides, (len(belief), 1))])
+    sides = np.array([1, few, (1 - few) * np.log(mean / (1 - mean))])
+    return np.column_stack([own, few * edges, np.tile(sides, (len(belief), 1))])
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:
