@@ -14,6 +14,7 @@ from torch import Tensor
 from ..graph import GraphStructure
 from ..training.label_spread import (
     UNCHANGED,
+    average_ways,
     calibrated,
     choose_way,
     fill_sizes,
@@ -35,16 +36,16 @@ WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points when only a few have labels; -1 or "unknown" stands for no label.
 
-    Labels spread over the graph of nearest neighbours by random walks that restart at the labels,
-    of two lengths, as harmonic functions or as cosines, or by heat and a logistic regression of the
-    features, whichever has the lower loss of labels that are held out in turn. Self-training
-    (:func:`~jsem_pyg.training.fit`) goes on from there, and is kept if its own loss is lower by a
-    standard error; between losses that are closer, the smaller share of weight that leaves a class
-    decides, as a mean over classes. Classes count alike, however many labels or points they have.
+    Labels spread over the graph of nearest neighbours as harmonic functions, by random walks of two
+    lengths that restart at the labels, and by heat and a logistic regression of the features: the
+    average of all, or one that predicts labels held out in turn better by two standard errors; few
+    labels do not say which is best. Self-training (:func:`~jsem_pyg.training.fit`) goes on from
+    there, and is kept if its own loss is lower by a standard error; between losses that are closer,
+    the smaller share of weight that leaves a class decides. Classes count alike.
 
-    With one label a class nothing can be held out: harmonic functions spread it, and nothing has
-    measured the probabilities. The sizes of the classes, where they are known, say most then:
-    probabilities get these means, and classes are told apart by heat, thresholds and sizes in turn.
+    With one label a class nothing can be held out, and harmonic functions spread it. The sizes of
+    the classes, where they are known, say most then: probabilities get these means, and classes are
+    told apart by heat, thresholds and sizes in turn.
 
     A point without a path to any label has the shares of the classes among the labels.
 
@@ -121,16 +122,13 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         return self
 
     def _spread(self, labels: Tensor, sizes: Tensor | None) -> None:
-        """Spread the labels [N], and keep self-training from there if held-out labels prefer it.
-
-        Not with sizes [C] that are given, which self-training does not know.
-        """
+        """Spread labels [N]; without sizes [C], self-train from there if held-out labels agree."""
         graph, count = self._graph.graph, len(self.classes_)
         t, ways = ways_to_spread(graph, self._times, self._seed)
-        start = choose_way(ways, labels, self._seed)
+        start = average_ways(ways, labels, self._seed)
         p = start.probabilities(labels)
         if sizes is not None:
-            p = fill_sizes(*self._graph.edges, p, labels, sizes.to(p))
+            p = fill_sizes(*self._graph.edges, p, labels, sizes.to(p), slice(None))
             self._sharpness = UNCHANGED
             return self._take_instead(keep_known(p, labels))
 

@@ -32,8 +32,7 @@ class LabelHeat(Module):
         self.log_t = Parameter(torch.zeros((), dtype=torch.float64))
         self.log_sharpness = Parameter(graph.weight.new_zeros(()))
         self.balance = Parameter(graph.weight.new_zeros(()))
-        structure = graph.structure
-        num_edges = structure.row_sums(graph.weight.new_ones(structure.num_slots))
+        num_edges = graph.structure.row_sums(graph.weight.new_ones(graph.structure.num_slots))
         share = F.one_hot(labels.clamp(min=0)) / num_edges.clamp(min=1)[:, None]
         self.share = share * (labels >= 0)[:, None]  # of each node in the heat of its class
         self.eval()

@@ -62,7 +62,7 @@ def ways_to_spread(
     slots = structure.symmetric(structure.to_slots(graph.weight))
     mean = slots.mean().clamp(min=torch.finfo(torch.float64).tiny)
     powers = structure.share_among_edges((slots / mean).pow(NARROWER))
-    walks = walks_along(structure, powers)
+    walks = [partial(walk, structure, powers, restart, True) for restart in RESTARTS]
     return t, [*walks, lambda labels: logarithm(logistic_regression(z, labels))]
 
 
@@ -152,6 +152,16 @@ def choose_way(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
     return min(found, key=lambda chosen: float(chosen.losses.mean()))
 
 
+def average_ways(ways: Sequence[Way], labels: Tensor, seed: int) -> Chosen:
+    """Average all ways, unless one predicts held-out labels better by two standard errors."""
+
+    def average(known: Tensor) -> Tensor:
+        return logarithm(torch.stack([way(known).softmax(-1) for way in ways]).mean(0))
+
+    best, mean = choose_way(ways, labels, seed), choose_way([average], labels, seed)
+    return mean if len(mean.losses) and not best.beats(mean.losses, 2) else best
+
+
 def calibrated(scores: Tensor, shares: Tensor) -> Tensor:
     """Return probabilities [N, C] by scores [N, C]: the mean over SHARPNESS, by shares [10]."""
     found = torch.zeros_like(scores)
@@ -162,12 +172,7 @@ def calibrated(scores: Tensor, shares: Tensor) -> Tensor:
 
 @torch.no_grad()
 def fill_sizes(
-    structure: GraphStructure,
-    weight: Tensor,
-    p: Tensor,
-    labels: Tensor,
-    sizes: Tensor,
-    rows: slice = slice(None),
+    structure: GraphStructure, weight: Tensor, p: Tensor, labels: Tensor, sizes: Tensor, rows: slice
 ) -> Tensor:
     """Return class probabilities [N, C] whose means over rows are the sizes [C], of sum one.
 
@@ -214,9 +219,8 @@ def read_sizes(class_sizes: Sequence[float] | None, num_classes: int) -> Tensor 
 def mean_cut(graph: TrainingGraph, classes: Tensor) -> float:
     """Return the share of weight that leaves a class [N], as a mean over classes."""
     source, target = classes[graph.edge_index]
-    weight = graph.weight
-    total = torch.bincount(source, weight)
-    cut = torch.bincount(source, weight * (source != target))
+    total = torch.bincount(source, graph.weight)
+    cut = torch.bincount(source, graph.weight * (source != target))
     return float((cut / total.clamp(min=torch.finfo(total.dtype).tiny)).mean())
 
 

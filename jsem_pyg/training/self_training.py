@@ -29,7 +29,7 @@ from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import SpectralClusters, k_means
 from .history import EpochRow, FitResult
-from .label_spread import Chosen, choose_way, ways_to_spread
+from .label_spread import Chosen, average_ways, ways_to_spread
 from .seeds import Purpose, seeded_rng
 from .training_graph import TrainingGraph, check_known_classes, keep_known
 
@@ -88,7 +88,7 @@ def self_train(
             model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE))
     else:
         t, ways = ways_to_spread(graph, times, seed)
-        start = choose_way(ways, labels, seed) if start is None else start
+        start = average_ways(ways, labels, seed) if start is None else start
         p = keep_known(start.probabilities(labels).to(graph.x), labels)
         # Half of the way: a few labels tell shares with noise, and equal ones are likely.
         model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE).sqrt())

@@ -79,8 +79,7 @@ def test_five_labels_of_each_digit_tell_unseen_ones():
     X, y = load_digits(return_X_y=True)
     known = np.full(700, -1)
     for digit in range(10):
-        members = np.flatnonzero(y[:700] == digit)[:5]
-        known[members] = digit
+        known[np.flatnonzero(y[:700] == digit)[:5]] = digit
     model = DiffusionLabelSpreading(random_state=0).fit(X[:700], known)
     assert (model.transduction_ == y[:700]).mean() > 0.85
     assert model.score(X[700:900], y[700:900]) > 0.75  # by other hands
@@ -111,18 +110,13 @@ def test_classes_of_unequal_size_are_recalled_alike(sizes, given, columns):
     center = 8 * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.8]]) @ np.eye(2, columns)
     y = np.repeat(np.arange(len(sizes)), sizes)
     x = center[y] + rng.normal(size=(len(y), columns))
-    known = few_of_each(y, given)
+    known = np.full(len(y), -1)
+    for label, count in enumerate(given):
+        known[np.flatnonzero(y == label)[:count]] = label
     model = DiffusionLabelSpreading(n_neighbors=10, random_state=0).fit(x, known)
     for label in range(len(sizes)):
         assert (model.transduction_ == label)[y == label].mean() > 0.95
         assert (model.predict(x + 1e-3) == label)[y == label].mean() > 0.95
-
-
-def few_of_each(y, given):
-    known = np.full(len(y), -1)
-    for label, count in enumerate(given):
-        known[np.flatnonzero(y == label)[:count]] = label
-    return known
 
 
 @pytest.mark.parametrize("word", ["-1", "Unknown", "", " nan "])

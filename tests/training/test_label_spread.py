@@ -9,6 +9,7 @@ from jsem_pyg.training.label_spread import (
     FOLDS,
     SHARPNESS,
     Chosen,
+    average_ways,
     choose_way,
     fill_sizes,
     mean_cut,
@@ -79,6 +80,11 @@ def test_the_way_of_the_lowest_loss_of_held_out_labels_is_chosen():
     assert torch.equal(torch.stack(seen).sum(0), (labels >= 0).long())  # each is held out once
     # As sharp as 16 labels without an error allow, no sharper.
     assert 0.9 < float(chosen.probabilities(labels).amax(1).min()) < 1 - 1e-3
+    halves = [lambda known, of=of: truth * (torch.arange(18)[:, None] % 2 == of) for of in (0, 1)]
+    assert torch.equal(
+        average_ways(halves, labels, 0).probabilities(labels).argmax(1), truth.argmax(1)
+    )
+    assert average_ways([*halves, lambda known: truth], labels, 0).losses.max() < 0.1
 
 
 def test_nothing_is_claimed_where_nothing_can_be_held_out():
@@ -172,7 +178,7 @@ def test_sizes_that_are_given_are_those_of_the_result():
     start = walk(graph.structure, weight, 0.03, True, labels).softmax(1)
     for many in (6, 15, 24):
         sizes = read_sizes([many, 30 - many], 2)
-        p = fill_sizes(graph.structure, weight, start, labels, sizes)
+        p = fill_sizes(graph.structure, weight, start, labels, sizes, slice(None))
         torch.testing.assert_close(p[:30].mean(0), sizes, atol=0.02, rtol=0)
         assert abs(int((p[:30].argmax(1) == 0).sum()) - many) <= 1
     assert read_sizes(None, 2) is None
