@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .._precision import full_precision
 from ..graph.adjacency import Adjacency
@@ -93,8 +94,9 @@ def _may_be_kept(structure: GraphRows, values: tuple[Tensor | None, ...]) -> boo
     given = [each for each in values if each is not None]
     is_learning = torch.is_grad_enabled() and any(each.requires_grad for each in given)
     is_small = isinstance(structure, GraphStructure) and structure.num_slots < MANY_SLOTS
-    is_cheap = is_small and structure.device.type == "cpu" and not is_transformed()
-    return not given or (is_cheap and not is_learning)
+    is_cheap = is_small and structure.device.type == "cpu" and not is_learning
+    is_plain = not is_transformed() and forward_ad._current_level < 0  # no dual numbers
+    return not given or (is_cheap and is_plain)
 
 
 def choose_dtype(given: torch.dtype, device: torch.device, slope: float, tol: float) -> torch.dtype:

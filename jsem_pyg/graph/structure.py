@@ -77,6 +77,10 @@ class GraphRows(ABC):
             known[key] = before, found
         return cast(T, found)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is remembered: a copied or unpickled graph starts without it."""
+        return {name: value for name, value in vars(self).items() if name != "_known"}
+
     @property
     @abstractmethod
     def edges(self) -> tuple[Tensor, Tensor]:
@@ -137,9 +141,7 @@ class GraphRows(ABC):
     def min_max(self, values: Tensor) -> tuple[float, float]:
         """Find the smallest and the largest value, over all processes that hold rows."""
         values = numbers_of(values)
-        if values.numel() == 0:
-            return math.inf, 0.0
-        return float(values.min()), float(values.max())
+        return (float(values.min()), float(values.max())) if values.numel() else (math.inf, 0.0)
 
 
 class GraphStructure(GraphRows):
@@ -195,6 +197,7 @@ class GraphStructure(GraphRows):
         self._rows_are_targets = adjacency.rows_are_targets
 
     @property
+    @lasting
     def slot(self) -> Tensor:
         """[E] the slot of every column of the input."""
         if self._slot is not None:

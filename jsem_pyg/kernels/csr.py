@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -67,8 +67,7 @@ class CSR:
         key = (make, *args)
         if key not in self._derived:
             self._derived[key] = lasting(make)(self, *args)
-        found: T = self._derived[key]
-        return found
+        return cast(T, self._derived[key])
 
     def to(self, device: torch.device | str) -> "CSR":
         """Return the pattern on another device."""

@@ -15,13 +15,13 @@ T = TypeVar("T")
 def lasting(make: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function whose result is kept from call to call: it belongs to none of them.
 
-    Tensors that are made in `torch.inference_mode` could not serve training later; and inside of
-    `torch.func.grad` or `jvp` every new tensor is one of the transform's, even of plain ones.
+    So it carries no gradient. Tensors that are made in `torch.inference_mode` could not serve
+    training later, and inside of `torch.func.grad` every new tensor is one of the transform's.
     """
 
     @wraps(make)
     def outside(*args: P.args, **kwargs: P.kwargs) -> T:
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.no_grad():  # the first allows gradients again
             # Compiled code sees no transforms here, and could not leave them.
             if torch.compiler.is_compiling():
                 return make(*args, **kwargs)

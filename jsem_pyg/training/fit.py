@@ -306,8 +306,7 @@ def _train(run: Run, epochs: int, seed: int, chosen: SimpleNamespace, progress: 
             if chosen.patience is not None:
                 run.compare_with_best(val_loss.item())
             run.optimizer.step()
-            seconds = time.perf_counter() - began
-            row = EpochRow(epoch, loss.item(), val_loss.item(), t, seconds)
+            row = EpochRow(epoch, loss.item(), val_loss.item(), t, time.perf_counter() - began)
             run.history.append(row)
             stop = run.call(chosen.callbacks)
             if epoch % chosen.checkpoint_every == 0:
@@ -320,11 +319,8 @@ def _train(run: Run, epochs: int, seed: int, chosen: SimpleNamespace, progress: 
 
 def _mean_time(model: nn.Module) -> float | None:
     """Return the mean of all diffusion times in a model, None if it has none."""
-    times = [
-        module().detach().flatten()
-        for module in model.modules()
-        if isinstance(module, DiffusionTime)
-    ]
+    parts = [each for each in model.modules() if isinstance(each, DiffusionTime)]
+    times = [each().detach().flatten() for each in parts]
     return torch.cat(times).mean().item() if times else None
 
 

@@ -11,13 +11,11 @@ PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
 
 def test_slots_are_sorted_and_paired():
     structure = GraphStructure(PATH, num_nodes=4)
-    assert structure.row.tolist() == [0, 1, 1, 2]
-    assert structure.col.tolist() == [1, 0, 2, 1]
+    assert [structure.row.tolist(), structure.col.tolist()] == [[0, 1, 1, 2], [1, 0, 2, 1]]
     assert structure.rowptr.tolist() == [0, 1, 3, 4, 4]
     assert structure.slot.tolist() == [3, 0, 2, 1]
     assert structure.reverse.tolist() == [1, 0, 3, 2]
-    assert structure.edges[0].tolist() == PATH[1].tolist()
-    assert structure.edges[1].tolist() == PATH[0].tolist()
+    assert torch.equal(torch.stack(structure.edges), PATH.flip(0))
 
 
 def test_values_travel_to_slots_and_back():
@@ -29,8 +27,7 @@ def test_values_travel_to_slots_and_back():
 
 def test_repeated_edges_add_up_and_share_what_comes_back():
     structure = GraphStructure(torch.cat([PATH, PATH], dim=1), num_nodes=3)
-    assert structure.num_slots == 4
-    assert structure.num_edges == 8
+    assert (structure.num_slots, structure.num_edges) == (4, 8)
     slots = structure.to_slots(torch.arange(8.0))
     assert slots.tolist() == [1.0 + 5.0, 3.0 + 7.0, 2.0 + 6.0, 0.0 + 4.0]
     assert structure.share_among_edges(slots).tolist() == [2.0, 3.0, 4.0, 5.0] * 2
@@ -39,8 +36,7 @@ def test_repeated_edges_add_up_and_share_what_comes_back():
 
 def test_components_are_numbered():
     edge_index = torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]])
-    structure = GraphStructure(edge_index, num_nodes=6)
-    assert structure.component.tolist() == [0, 0, 1, 2, 2, 3]
+    assert GraphStructure(edge_index, num_nodes=6).component.tolist() == [0, 0, 1, 2, 2, 3]
 
 
 def test_diagonal_slots_merge_in_order():
@@ -106,22 +102,21 @@ def test_compiled_code_sees_a_change_that_leaves_no_trace(count):
     torch._dynamo.reset()
     run = torch.compile(heat_diffusion, backend="eager", fullgraph=True)
     graphs = [torch.tensor([[0, node], [node, 0]]) for node in range(1, count + 1)]
-    for _ in range(2):
-        for edge_index in graphs:
-            x = torch.eye(count + 2)
-            assert torch.equal(run(x, edge_index), heat_diffusion(x, edge_index))
-            version, entries = edge_index._version, edge_index.numpy()
-            entries[:] = count + 1 - entries
-            assert edge_index._version == version
+    for edge_index in graphs * 2:
+        x = torch.eye(count + 2)
+        assert torch.equal(run(x, edge_index), heat_diffusion(x, edge_index))
+        version, entries = edge_index._version, edge_index.numpy()
+        entries[:] = count + 1 - entries
+        assert edge_index._version == version
 
 
 def test_what_is_prepared_in_inference_mode_serves_training():
     with torch.inference_mode():
         structure = GraphStructure(PATH.clone(), num_nodes=3)
         wide, order = structure.csr_with_diagonal
-        derived = (wide.row, wide.col, wide.rowptr, order, structure.component)
+        derived = (wide.row, wide.col, wide.rowptr, order, structure.component, structure.slot)
         structure.to_slots(torch.ones(4))
-    kept = (structure.row, structure.col, structure.rowptr, structure.slot, structure.reverse)
+    kept = (structure.row, structure.col, structure.rowptr, structure.reverse)
     assert not any(each.is_inference() for each in (*kept, *derived))
 
 

@@ -1,9 +1,13 @@
 """An operator that is remembered from call to call gives what one made anew gives."""
 
+import pickle
+
 import pytest
 import torch
 from laws import random_graph
 
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 
 EDGE_INDEX, WEIGHT = random_graph(9, 0.5, num_isolated=1, dtype=torch.float32)
@@ -27,12 +31,21 @@ def test_values_that_change_without_a_trace_are_seen(place):
             layer(*given)
 
 
-def test_what_was_made_in_inference_mode_serves_training():
-    layer = AnisotropicDiffusion(edge_dim=0)
-    with torch.inference_mode():
-        before = layer(X, EDGE_INDEX)
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_what_was_made_without_gradients_serves_training(mode):
+    layer, weight = AnisotropicDiffusion(edge_dim=0), WEIGHT.clone().requires_grad_()
+    with mode():
+        before = layer(X, EDGE_INDEX, weight)
     x = X.clone().requires_grad_()
-    out = layer(x, EDGE_INDEX)
+    out = layer(x, EDGE_INDEX, WEIGHT)
     out.sum().backward()
     assert torch.equal(out, before)
-    assert x.grad is not None
+    assert [each.grad is None for each in (x, weight)] == [False, True]
+
+
+def test_copies_start_without_it():
+    structure, sizes = GraphStructure(EDGE_INDEX, 9), set()
+    for normalization in ("sym", "rw"):
+        heat_diffusion(X, structure, WEIGHT, normalization=normalization)
+        sizes.add(len(pickle.dumps(structure)))
+    assert len(sizes) == 1
