@@ -36,7 +36,6 @@ _HEADER = re.compile(r"[-+]?\d*\.?\d+(\.\d+)?([eE][-+]?\d+(\.\d+)?)?")  # pandas
 _YEAR = re.compile(r"\s*(1[5-9]|20)\d\d\s*")
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
 _COMMENTS = ("#", "//")
-_NO_CELLS = ("", *_COMMENTS)  # where blanks divide
 _MISSING = ["?", "-", "."]  # cells that stand for a missing one, beside those that pandas knows
 # In a file with decimals such as 3,14 a point may be between thousands, which pandas cannot know.
 _COMMA = re.compile(r'(?m)(^|[;\t|\s"])[-+]?[\d.]+,\d+($|[;\t|\s"])')
@@ -130,10 +129,12 @@ def read_rows(
 def _records_of(found: Any) -> Any:
     """Return what pandas makes a table of: records, or the cells of each column."""
     if isinstance(found, dict) and found:  # a FeatureCollection, an answer of a server, or columns
-        if found.keys() >= {"columns", "data"} and found.keys() <= {"columns", "index", "data"}:
-            names = list(map(str, found["columns"]))  # pandas' form "split"
-            if len(set(names)) == len(names):
-                return [dict(zip(names, row, strict=True)) for row in found["data"]]
+        names, rows = found.get("columns"), found.get("data")  # pandas' form "split"
+        is_split = found.keys() <= {"columns", "index", "data"}
+        if is_split and isinstance(names, list) and isinstance(rows, list):
+            is_even = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+            if is_even and len({*map(str, names)}) == len(names):
+                return [dict(zip(map(str, names), row, strict=True)) for row in rows]
         lists = [name for name, cells in found.items() if isinstance(cells, list)]
         records = [name for name in lists if found[name] and isinstance(found[name][0], dict)]
         sizes = {len(cells) if isinstance(cells, list) else -1 for cells in found.values()}
@@ -222,9 +223,8 @@ def _read_csv(
         if commas or _PADDED.search(text):
             for name, cells in read(dtype=str).items():
                 is_float = commas and table[name].dtype == "Float64"
-                if cells.str.fullmatch(r"0\d+").any() or (
-                    is_float and cells.str.fullmatch(_THOUSANDS, na=True).all()
-                ):
+                is_grouped = is_float and cells.str.fullmatch(_THOUSANDS, na=True).all()
+                if is_grouped or cells.str.fullmatch(r"0\d+").any():
                     table[name] = cells.convert_dtypes()
     except pd.errors.ParserError as error:
         raise ValueError(f"{error}. {fix}") from error
@@ -283,17 +283,20 @@ def _count_longer(rows: list[list[str]], header: int) -> int:
 
     It has no numbers if there are rows above, and may have one cell less, as R writes it.
     """
-    sizes = [sum(cell not in _NO_CELLS for cell in row) for row in rows]
+    sizes = [len(_divided(row)) for row in rows]
     for count, size in enumerate(sizes[:-1]):
         below = {each for each in sizes[count + 1 :] if each}
         is_short = header and below == {size + 1} and _has_numbers(rows[count + 1])
-        if (
-            size
-            and (below == {size} or is_short)
-            and not _is_comment(rows, count, header, len(rows[count]))
-        ):
+        is_above = not size or _is_comment(rows, count, header, len(rows[count]))
+        if not is_above and (below == {size} or is_short):
             return 0 if header and _has_numbers(rows[count]) else count
     return 0
+
+
+def _divided(row: list[str]) -> list[str]:
+    """Return what blanks divide, without the mark of a comment before it."""
+    cells = [cell for cell in row if cell]
+    return cells[1:] if cells and cells[0] in _COMMENTS else cells
 
 
 def _is_comment(rows: list[list[str]], place: int, header: int, size: int) -> bool:
@@ -341,16 +344,16 @@ def _guess_delimiter(text: str, header: int) -> str:
     if fit(best)[-1] > 1:
         return best
     rows = _first_rows(text, " ")[0]
-    rows = rows[_count_longer(rows, header) :]
-    divided = [[cell for cell in row if cell not in _NO_CELLS] for row in rows if row]
-    sizes = [len(row) for row in divided]
+    divided = list(filter(None, map(_divided, rows[_count_longer(rows, header) :])))
+    sizes = list(map(len, divided))
     cells = [cell for row in divided[1:] for cell in row]
     is_alike = len(set(sizes[1:])) == 1 and sizes[1] > 1 and sizes[1] - sizes[0] in (0, 1)
     is_one = all(_GROUPS.fullmatch(" ".join(row)) for row in divided[1:])  # 12 345.6
     if not is_alike or is_one or 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) <= len(cells):
         lines = [line for line in text.splitlines()[:_LINES] if line]
         for odd in ":^~":
-            if len(found := {line.count(odd) for line in lines}) == 1 and found != {0}:
+            is_text = odd == ":" and not all(_has_numbers(line.split(odd)) for line in lines[1:])
+            if not is_text and len(n := {line.count(odd) for line in lines}) == 1 and n != {0}:
                 raise ValueError(f"each line has a {odd!r}. To fix this, try --delimiter {odd!r}.")
         return best
     logger.warning("Columns are divided by white space; --delimiter says otherwise.")

@@ -122,6 +122,8 @@ def test_a_list_of_records_and_a_sheet(caplog):
     columns = {"a": [1.5, None]}, {"a": {"0": 1.5, "1": None}}
     for found in (*columns, {"features": features}, {"count": 2, "results": records}):
         assert read("c.geojson", json.dumps(found)).a.tolist()[:1] == [1.5]
+    for cells in ([4, 5], [[4], [5, 6]]):  # in two columns, whose names are those of "split"
+        assert len(read("c.json", json.dumps({"columns": ["a", "b"], "data": cells})).data) == 2
     frame = pd.DataFrame({"a": [1.5, None], "n": [0, 1], "c": ["x", "y"]})
     for form in ("split", "columns", "index", "table", "records"):
         table = read("c.json", frame.to_json(orient=form, lines=form == "records"))
@@ -206,11 +208,9 @@ def test_without_pandas_the_extra_is_named(monkeypatch):
         read("a.csv", "a,b\n1,2\n")
 
 
-def test_a_null_character_does_not_cut_a_cell_short(tmp_path):
-    path = tmp_path / "damaged.csv"
-    path.write_bytes(b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
+def test_a_null_character_does_not_cut_a_cell_short():
     with pytest.raises(ValueError, match="holds a null character"):
-        read_rows(path, Reading())
+        read("damaged.csv", b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
 
 
 def test_white_space_divides_columns_where_nothing_else_does(tmp_path):
@@ -219,9 +219,11 @@ def test_white_space_divides_columns_where_nothing_else_does(tmp_path):
     found = read_rows(path)
     assert list(found.columns) == ["index", "a b", "c"]
     assert found["c"].isna().tolist() == [0, 1]
-    for header in ("population", "gdp usd"):
-        path.write_text(f"{header}\n12 345.6\n1 234.0\n", encoding="utf-8")
-        assert list(read_rows(path).columns) == [header]
+    alone = {head: f"{head}\n12 345.6\n1 234.0\n" for head in ("population", "gdp usd")}
+    alone |= {"http://a": "http://a\nhttp://b\n", "a b": "a b\n1 2.5 # x\n2 3.5 # y\n"}
+    for header, text in {**alone, "1,2": " \n 1 2\n 3 4\n"}.items():
+        path.write_text(text, encoding="utf-8")
+        assert ",".join(read_rows(path).columns) == header
     for above in ("", "# ", "Measured in the lab\n", "# by me\nOne\n\n", "# x y\n"):
         path.write_text(f"{above}a b\n12 345\n1 23\n", encoding="utf-8")
         assert list(read_rows(path).columns) == ["a", "b"]

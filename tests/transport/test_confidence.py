@@ -49,10 +49,8 @@ def test_evidence_of_edges_is_that_of_plain_loops(monkeypatch, block):
     monkeypatch.setattr(edges, "BLOCK", block)
     source, target = matrix(random_graph(12, 3), 14), matrix(random_graph(9, 3, seed=1), 11)
     partner = np.array([3, -1, 0, 5, 2, 10, -1, 4, 1, 7, 6, 9, 8, -1])  # 12 and 13 are isolated
-    found, expected = (
-        edges.evidence(source, target, partner),
-        plain_evidence(source, target, partner),
-    )
+    found = edges.evidence(source, target, partner)
+    expected = plain_evidence(source, target, partner)
     np.testing.assert_allclose(found[:, 1], expected[:, 0], rtol=1e-6)
     chosen = sparse_rows(partner[:, None], np.ones((14, 1)), 11)
     follows = edges._share_of_best(source, (chosen @ target).tocsr(), partner)

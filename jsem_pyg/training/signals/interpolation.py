@@ -154,9 +154,8 @@ def interpolate(
         some = part[place] == observed
     best, grid, log_likelihood = Point(kernels[0], 1.0, 0.1, 1.0), list[Point](), math.nan
     if bool(varies.any()):
-        best, grid, log_likelihood = find_likely(
-            fitted, kernels, y[some][:, varies], place[some], t
-        )
+        given = y[some][:, varies], place[some]
+        best, grid, log_likelihood = find_likely(fitted, kernels, *given, t)
     points = likely_points(best, grid, max(1, POINTS * min(len(y), max_fitted) // len(y)))
     mean, deviation, noise, amplitude = condition(field, y, observed, best, points, generator)
     with torch.no_grad():

@@ -58,13 +58,11 @@ def match_with_strangers(
     """Find partners [N] of K nodes, -1 for none, stage by stage, and what is believed of them."""
     first, second = pattern(source), pattern(target)
     partner = _search(first, second, max_iter, seed)
-    stages = [("believed", partner)]
     found = evidence(first, second, partner, max_iter, seed)
     chance = 1 / (1 + np.exp(-found @ np.array(WEIGHTS)))
-    partner = np.where((chance > LEAST) & (found[:, 1] >= OFTEN), partner, -1)
-    stages.append(("found again", partner))
-    shares = sparse_rows(partner[:, None], chance[:, None], target.shape[0])
-    return stages, Beliefs(shares, np.empty(0))
+    kept = np.where((chance > LEAST) & (found[:, 1] >= OFTEN), partner, -1)
+    shares = sparse_rows(kept[:, None], chance[:, None], target.shape[0])
+    return [("believed", partner), ("found again", kept)], Beliefs(shares, np.empty(0))
 
 
 def evidence(
@@ -122,7 +120,7 @@ def grown(source: csr_array, target: csr_array, sure: Array) -> Array:
 def _believed(
     source: csr_array, target: csr_array, partner: Array, begin: Array, colds: tuple[float, ...]
 ) -> tuple[Array, Array]:
-    """Repeat beliefs, from partners [N] and what is believed of them: likely ones, and of them."""
+    """Repeat beliefs that begin with partners [N]: return likely ones, and their probabilities."""
     shape = source.shape[0], target.shape[0]
     beliefs = sparse_rows(partner[:, None], begin[:, None].astype(np.float32), shape[1])
     for cold in colds:
