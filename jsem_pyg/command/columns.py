@@ -355,7 +355,7 @@ def number_of_nines(column: Column) -> tuple[float, int] | None:
     for end in (0, -1) if len(numbers) > 2 else ():
         rest, digits = np.delete(numbers, end), f"{abs(numbers[end]):g}".replace(".", "")
         is_far = np.abs(rest - numbers[end]).min() > np.ptp(rest)
-        if is_far and set(digits) == {"9"} and len(digits) > 1 < counts[end]:
+        if is_far and set(digits) == {"9"} and min(len(digits), counts[end]) > 1:
             return float(numbers[end]), int(counts[end])
     return None
 
