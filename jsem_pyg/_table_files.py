@@ -304,8 +304,9 @@ def _is_comment(rows: list[list[str]], place: int, header: int, size: int) -> bo
     row, *after = [rows[place] or [""], *filter(None, rows[place + 1 : place + 4])]
     if not row[0].startswith(_COMMENTS) or not header or len(row) != size:
         return row[0].startswith(_COMMENTS)
-    is_above = len(after) > 1 and not _has_numbers(after[0]) and _has_numbers(after[1])
-    return is_above or (bool(after) and after[0][0].startswith(_COMMENTS))
+    cells = [cell.strip() for cell in after[0]] if after else [""]
+    is_data = any(cell in ("", *_MISSING) or _NUMBER.fullmatch(cell) for cell in cells)
+    return not is_data and (cells[0].startswith(_COMMENTS) or any(map(_has_numbers, after[1:2])))
 
 
 def _has_numbers(row: list[str]) -> bool:
@@ -344,8 +345,8 @@ def _guess_delimiter(text: str, header: int) -> str:
     if fit(best)[-1] > 1:
         return best
     rows = _first_rows(text, " ")[0]
-    divided = list(filter(None, map(_divided, rows[_count_longer(rows, header) :])))
-    sizes = list(map(len, divided))
+    divided = [each for row in rows[_count_longer(rows, header) :] if (each := _divided(row))]
+    sizes = [len(row) for row in divided]
     cells = [cell for row in divided[1:] for cell in row]
     is_alike = len(set(sizes[1:])) == 1 and sizes[1] > 1 and sizes[1] - sizes[0] in (0, 1)
     is_one = all(_GROUPS.fullmatch(" ".join(row)) for row in divided[1:])  # 12 345.6

@@ -221,6 +221,7 @@ def test_white_space_divides_columns_where_nothing_else_does(tmp_path):
     assert found["c"].isna().tolist() == [0, 1]
     alone = {head: f"{head}\n12 345.6\n1 234.0\n" for head in ("population", "gdp usd")}
     alone |= {"http://a": "http://a\nhttp://b\n", "a b": "a b\n1 2.5 # x\n2 3.5 # y\n"}
+    alone |= {"#id,n": "#id,n\n#1,5\n#2,7\n", "#at,n,m": "#at,n,m\nb,x,1800\nc,y,3\nd,z,9\n"}
     for header, text in {**alone, "1,2": " \n 1 2\n 3 4\n"}.items():
         path.write_text(text, encoding="utf-8")
         assert ",".join(read_rows(path).columns) == header
