@@ -126,8 +126,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             fitted = [self._fit_level(level, modes) for level in reversed(levels)]
             self.tree_ = ClusterTree(fitted[::-1], *self._graph.edges, finest)
             if not is_auto:
-                labels = torch.from_numpy(self.labels_)
-                self.distinctness_ = measure_distinctness(graph, labels, self._seed, self.metric_)
+                found = torch.from_numpy(self.labels_), modes.lie_apart(largest)
+                self.distinctness_ = measure_distinctness(graph, *found, self._seed, self.metric_)
         self.cluster_names_ = None
         if hasattr(self, "feature_names_in_"):
             x = graph.x.numpy()
@@ -149,7 +149,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             return modes
         logger.info("metric='l2': by it clusters lie apart, by the cosine they do not")
         self._graph = FittedGraph(x, self.n_neighbors, "l2", self.kernel, self._seed)
-        self.metric_ = "l2"
+        self.metric_, self.n_neighbors_ = "l2", self._graph.k
         return SpectralClusters(self._graph.graph, largest, self._seed)
 
     def _fit_level(self, level: Level, modes: SpectralClusters) -> ClusterLevel:

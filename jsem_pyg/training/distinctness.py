@@ -41,7 +41,7 @@ LEAST_NEIGHBORS = 5  # of a point of a cloud
 
 
 def measure_distinctness(
-    graph: TrainingGraph, labels: Tensor, seed: int = 0, metric: str | None = None
+    graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int, metric: str | None = None
 ) -> float:
     """Measure how much better clusters [N] are than those of data without clusters, in [0, 1]."""
     numbers, labels = labels.unique(return_inverse=True)
@@ -50,7 +50,7 @@ def measure_distinctness(
     score = agreement_of(HalvesClassifier(fewer_channels(graph.x, seed), seed), labels, count)
     score *= float(stability(graph, labels, count, [STABILITY_TIME])[0])
     others = beyond(score, score_of_clouds(graph, STABILITY_TIME, seed, metric))
-    return max(_depth(with_lengths(graph, seed, metric), labels, False, seed), others)
+    return max(_depth(with_lengths(graph, seed, metric), labels, has_gap, seed), others)
 
 
 def say_distinctness(distinctness: float, num_clusters: int) -> str:
@@ -103,7 +103,7 @@ def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> fl
 def metric_of(x: Tensor) -> str:
     """Return how points [N, D] are compared: by direction, where all have one length."""
     length = x.norm(dim=1)
-    return "cosine" if bool(torch.isclose(length, length[:1], rtol=1e-3).all()) else "l2"
+    return "cosine" if bool(torch.isclose(length, length[:1], 1e-3, 0).all()) else "l2"
 
 
 def with_lengths(graph: TrainingGraph, seed: int = 0, metric: str | None = None) -> TrainingGraph:

@@ -35,11 +35,9 @@ def test_it_is_self_training_on_the_neighbour_graph():
 
 
 def test_groups_that_lie_apart_are_counted():
-    clusterer = DiffusionClusterer(n_neighbors=8, random_state=0).fit(
-        blobs(NUM_FITTED, spread=0.1)[0]
-    )
-    assert clusterer.n_clusters_ == 3
-    assert len(np.unique(clusterer.labels_)) == 3
+    points, _ = blobs(NUM_FITTED, spread=0.1)
+    clusterer = DiffusionClusterer(n_neighbors=8, random_state=0).fit(points)
+    assert clusterer.n_clusters_ == len(np.unique(clusterer.labels_)) == 3
     assert max(clusterer.curve_.values()) == clusterer.curve_[3]
     assert max(DiffusionClusterer(max_clusters=5, n_neighbors=8, t=1.0).fit(X).curve_) == 5
     assert DiffusionClusterer(3, t=1.0).fit(X).curve_ is None
@@ -64,9 +62,8 @@ def test_clusters_of_unequal_size_are_found(sizes, columns, number):
     points[:, 0] += 12 * (y == 1)
     points[:, -1] += 12 * (y == 2) * (2 if columns == 1 else 1)
     points, y = points[order := draw.permutation(len(y))], y[order]
-    count = len(sizes) if number == "given" else "auto"
-    clusterer = DiffusionClusterer(count, random_state=0).fit(points)
-    assert adjusted_rand_score(y, clusterer.labels_) > 0.98
+    clusterer = DiffusionClusterer(len(sizes) if number == "given" else "auto", random_state=0)
+    assert adjusted_rand_score(y, clusterer.fit(points).labels_) > 0.98
     assert clusterer.distinctness_ > 0.9
     assert columns < 50 or len(DiffusionClusterer().fit(1e-20 * points).labels_) == len(y)
 
@@ -115,9 +112,13 @@ def test_few_points_and_few_values_are_one_cluster(kind):
 def test_groups_of_counts_and_of_five_points_are_found(columns):
     draw, y = np.random.default_rng(0), np.arange(300) % 3 == 0
     few = draw.normal(size=(10, columns)) + 12 * (np.arange(10) < 5)[:, None]
-    assert DiffusionClusterer(random_state=0).fit(few).n_clusters_ == 2
+    found = [DiffusionClusterer(number, random_state=0).fit(few) for number in ("auto", 2)]
+    assert all(each.n_clusters_ == 2 and each.distinctness_ > 1 / 3 for each in found)
     counts = draw.poisson(np.where(y, 40, 2)[:, None], (300, columns)).astype(float)
     assert adjusted_rand_score(y, DiffusionClusterer(random_state=0).fit(counts).labels_) > 0.98
+    few = draw.normal(size=(28, 100))
+    few[:3], few[14:, 0] = 0, few[14:, 0] + 30  # rows of zeros have no direction
+    assert DiffusionClusterer(random_state=0).fit(1e-10 * few).n_neighbors_ == 13  # by length
 
 
 def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
@@ -166,11 +167,10 @@ def test_it_is_saved_without_a_pickle_and_loaded_to_the_last_bit(dtype, tmp_path
     again = DiffusionClusterer.load(path)
     assert torch.equal(torch.get_rng_state(), state)
     assert again.get_params() == clusterer.get_params()
-    fitted = [name for name in vars(clusterer) if name[-1] == "_" and name != "tree_"]
     np.testing.assert_equal(again.tree_.levels, clusterer.tree_.levels)
     np.testing.assert_equal(again.tree_.linkage, clusterer.tree_.linkage)
     np.testing.assert_equal(again.cut(1), clusterer.cut(1))
-    for name in fitted:
+    for name in (each for each in vars(clusterer) if each[-1] == "_" and each != "tree_"):
         np.testing.assert_equal(getattr(again, name), getattr(clusterer, name))
     for new in (points, X_NEW):
         np.testing.assert_array_equal(again.predict_proba(new), clusterer.predict_proba(new))
