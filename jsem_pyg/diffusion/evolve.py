@@ -92,13 +92,11 @@ def _may_be_kept(structure: GraphRows, values: tuple[Tensor | None, ...]) -> boo
     A GPU would wait for that, large graphs take memory, and processes wait for each other.
     """
     given = [each for each in values if each is not None]
-    on_cpu = all(isinstance(each, Tensor) and each.device.type == "cpu" for each in given)
+    are_fixed = all(isinstance(each, Tensor) and not each.requires_grad for each in given)
     is_small = isinstance(structure, GraphStructure) and structure.num_slots < MANY_SLOTS
-    is_plain = on_cpu and not is_transformed() and forward_ad._current_level < 0  # no dual numbers
-    learns = torch.is_grad_enabled()
-    return not given or (
-        is_plain and is_small and not (learns and any(each.requires_grad for each in given))
-    )
+    is_cheap = are_fixed and is_small and all(each.device.type == "cpu" for each in given)
+    is_plain = not is_transformed() and forward_ad._current_level < 0  # no dual numbers
+    return not given or (is_cheap and is_plain)
 
 
 def choose_dtype(given: torch.dtype, device: torch.device, slope: float, tol: float) -> torch.dtype:
