@@ -67,7 +67,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_index_, edge_weight_: [2, E] the graph, both directions of every edge; [E] weights.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        tree_: clusterings into every number, a :class:`ClusterTree`: `levels`, those that "auto"
+        tree_: clusterings into every number, a `ClusterTree`: `levels`, those that "auto"
             found, the one that is taken first; `cut(n_clusters)`; `linkage`.
         cluster_names_: [C] for a data frame, what sets each apart: "high income, low age"; or None.
         curve_: the score of every number that "auto" tried, or None.

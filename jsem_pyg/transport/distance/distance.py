@@ -42,7 +42,7 @@ def gw_distance(
         + (1 - \alpha) \sum_{ij} |\phi_i - \psi_j|^2 T_{ij}
         + \epsilon \, \mathrm{KL}(\mathbf{T} \,|\, \mathbf{p} \mathbf{q}^T)
 
-    plus the term of known pairs. It is not zero for equal spaces, since it
+    plus the term of known pairs, but for `mass=`. It is not zero for equal spaces, since it
     includes the entropy; :attr:`.Plan.cost`, without entropy, tends to zero with epsilon.
 
     Gradients are exact, by the envelope theorem, up to the solver's tolerance: in the coordinates
