@@ -14,9 +14,8 @@ Time and q are chosen on 100 validation nodes.
 
 Real graphs, with --data: links between pages of Wikipedia, Chameleon and Squirrel without
 duplicates (Platonov et al., ICLR 2023), ten fixed splits. One residual network (that of
-`heterophilous.py`), in which only what looks at the edges differs (WAYS). Each has three settings.
-On Chameleon the validation nodes of a split choose one for that split; on Squirrel each way has the
-setting that is best on the validation nodes of Chameleon's first three splits.
+`heterophilous.py`), in which only what looks at the edges differs (WAYS). Each has three settings,
+of which the validation nodes of a split choose one for that split.
 
     python examples/benchmarks/directed.py --seeds 5
     python examples/benchmarks/directed.py --data FOLDER  # FOLDER/chameleon_filtered_directed.npz
@@ -211,16 +210,15 @@ WAYS: dict[str, tuple[Callable[..., Around | None], tuple[dict, ...]]] = {
     "DirGNNConv(GCNConv)": (both_hops, ({"alpha": 0.0}, {"alpha": 0.5}, {"alpha": 1.0})),
 }
 KEY = ("data", "split", "way", "setting")
-TUNING = 3  # splits of the first graph, whose validation nodes choose the settings of the others
 
 
 def run_missing(path: Path, sets: dict[str, Data], splits: Iterable[int]) -> pd.DataFrame:
-    """Run all settings on the first graph, the chosen ones on the others; return the runs."""
+    """Run every setting of every way that the file lacks; return all runs."""
     rows = Rows(path, *KEY)
     for name, split, way in itertools.product(sets, splits, WAYS):
         data, (make, settings) = sets[name], WAYS[way]
         graph = GraphStructure(BothDirections()(data).edge_index, data.num_nodes)
-        for setting in settings if name == next(iter(sets)) else [chosen(rows.table(), way)]:
+        for setting in settings:
             key = name, split, way, str(setting)
             if rows.has(*key):
                 continue
@@ -230,13 +228,6 @@ def run_missing(path: Path, sets: dict[str, Data], splits: Iterable[int]) -> pd.
             net = partial(Net, partial(make, data=data, **own), data, graph, how)
             rows.add(dict(zip(KEY, key, strict=True)) | run(net, data, split, how))
     return rows.table()
-
-
-def chosen(runs: pd.DataFrame, way: str) -> dict:
-    """The setting of a way that is best on validation nodes of the first graph."""
-    is_tuning = (runs["data"] == runs["data"][0]) & (runs["split"] < TUNING) & (runs["way"] == way)
-    means = runs[is_tuning].groupby("setting")["val"].mean()
-    return max(WAYS[way][1], key=lambda setting: means[str(setting)])
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:
