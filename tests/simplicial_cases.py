@@ -39,13 +39,6 @@ def shuffled(num_nodes, probability, num_isolated=0, seed=0):
     return torch.where(flip, edge_index.flip(0), edge_index)
 
 
-def dense(incidence):
-    """The table of an incidence matrix, in float64."""
-    csr, value = incidence.csr, incidence.value.double()
-    table = value.new_zeros(csr.num_rows, incidence.num_cols)
-    return table.index_put((csr.row.long(), csr.col.long()), value)
-
-
 RING = once([(i, (i + 1) % 6) for i in range(6)])
 # name: (edge_index, num_nodes)
 CASES = {

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from .._checks import check_edge_vector, check_vector, check_weight_range, numbers_of
 from .._precision import compute_dtype, full_precision
-from ..graph import SimplicialStructure
 from ..graph.reader import GraphReader
+from ..graph.simplicial_structure import SimplicialStructure
 from ..operators.hodge import hodge_operator
 from .evolve import SpectralFunction, choose_dtype, evolve
 from .options import HeatOptions
@@ -27,18 +27,8 @@ def read_complex(
     triangle_weight: Tensor | None,
 ) -> WeightedComplex:
     """Prepare or recall the complex of flows x, and check what comes with it."""
-    if not isinstance(edge_index, SimplicialStructure):
-        given = (edge_index,) if triangles is None else (edge_index, triangles)
-        structure = reader.recall(
-            given, lambda: SimplicialStructure(edge_index, triangles=triangles)
-        )
-    elif triangles is None:
-        structure = edge_index
-    else:
-        raise ValueError(
-            "Expected 'triangles' to be None where 'edge_index' is a SimplicialStructure, which "
-            f"has its own (got {type(triangles).__name__})."
-        )
+    given = (edge_index,) if triangles is None else (edge_index, triangles)
+    structure = reader.recall(given, lambda: SimplicialStructure(*given))
     if x.size(-2) != structure.num_edges:
         raise ValueError(
             f"Expected 'x' to have shape [..., {structure.num_edges}, D], a row for each column of "

@@ -32,13 +32,12 @@ class SimplicialStructure:
 
     Args:
         edge_index: [2, M] each edge once, in either orientation.
-        num_nodes: the number N of nodes. None: as many as `edge_index` names.
         triangles: [3, F] the nodes of the triangles that are filled, in any order: a
             `torch_geometric.data.Data` may carry them as `face`. None: all triangles of the graph,
             in lexicographic order.
 
     Attributes:
-        num_nodes: N.
+        num_nodes: the number N of nodes that `edge_index` names.
         num_edges: M.
         num_triangles: F.
         edges: [2, M] the edges i < j, in lexicographic order.
@@ -46,22 +45,11 @@ class SimplicialStructure:
         triangle_edges: [3, F] the edges (i, j), (i, k), (j, k) of each triangle.
         graph: the nodes and edges alone, a :class:`GraphStructure` of the columns and their
             reverses.
-
-    Example:
-        >>> edge_index = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
-        >>> structure = SimplicialStructure(edge_index)
-        >>> structure
-        SimplicialStructure(num_nodes=4, num_edges=4, num_triangles=1)
-        >>> structure.edges  # the third column, (2, 0), is the edge (0, 2) in reverse
-        tensor([[0, 0, 1, 2],
-                [1, 2, 2, 3]])
     """
 
     @lasting  # what is kept may serve training later
-    def __init__(
-        self, edge_index: Tensor, num_nodes: int | None = None, triangles: Tensor | None = None
-    ) -> None:
-        num_nodes = count_nodes(edge_index, num_nodes)
+    def __init__(self, edge_index: Tensor, triangles: Tensor | None = None) -> None:
+        num_nodes = count_nodes(edge_index, None)
         check_edge_index_shape(edge_index)
         edge_index = edge_index.detach().as_subclass(Tensor).long()
         self.num_nodes, self.num_edges = num_nodes, edge_index.size(1)
@@ -131,12 +119,6 @@ class SimplicialStructure:
 
     def _signs(self, flow: Tensor) -> Tensor:
         return self._sign.to(flow.dtype).unsqueeze(-1)
-
-    def __repr__(self) -> str:
-        return (
-            f"SimplicialStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges}, "
-            f"num_triangles={self.num_triangles})"
-        )
 
 
 def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:

@@ -61,8 +61,7 @@ class SimplicialDiffusion(torch.nn.Module):
     Shapes:
         - **input:**
           flows :math:`(\ldots, |\mathcal{E}|, D)`, positive along the direction of their column,
-          edge indices :math:`(2, |\mathcal{E}|)`, each edge once in either orientation, or a
-          :class:`~jsem_pyg.graph.SimplicialStructure`,
+          edge indices :math:`(2, |\mathcal{E}|)`, each edge once in either orientation,
           filled triangles :math:`(3, |\mathcal{F}|)` *(optional, else all)*,
           edge weights > 0 :math:`(|\mathcal{E}|)` *(optional)*,
           triangle weights :math:`(|\mathcal{F}|)` *(optional)*

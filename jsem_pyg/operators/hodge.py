@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._checks import numbers_of
-from ..graph import SimplicialStructure
+from ..graph.simplicial_structure import SimplicialStructure
 from ..kernels.csr import Incidence
 from .factored import FactoredOperator
 from .laplacian import HeatOperator

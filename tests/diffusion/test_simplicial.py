@@ -4,6 +4,7 @@ from simplicial_cases import (
     CASES,
     IDS,
     RING,
+    cliques,
     dense_parts,
     exact,
     once,
@@ -11,8 +12,7 @@ from simplicial_cases import (
     simplicial_diffusion,
     weights,
 )
-
-from jsem_pyg.graph import SimplicialStructure
+from torch_geometric import EdgeIndex
 
 TIGHT = {"tol": 1e-13}
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -183,17 +183,19 @@ def test_a_backward_pass_under_autocast_is_in_full_precision():
         torch.testing.assert_close(one, other)
 
 
-def test_a_structure_stands_for_its_edges():
-    edge_index, num_nodes = CASES["random"]
-    x, triangles = signal(edge_index), torch.tensor([[0], [1], [2]])
-    structure = SimplicialStructure(edge_index, num_nodes)
-    found = simplicial_diffusion(x, structure), simplicial_diffusion(x, edge_index)
-    assert torch.equal(*found)
-    with pytest.raises(ValueError, match="'triangles' to be None where 'edge_index' is a Simplic"):
-        simplicial_diffusion(x, structure, triangles)
+def test_forms_of_edges_and_triangles():
+    edge_index, _ = CASES["random"]
+    x, triangles = signal(edge_index), cliques(edge_index)
+    expected = simplicial_diffusion(x, edge_index)
+    strided = torch.stack([edge_index[0], edge_index[1]], dim=1).t()
+    for form in (edge_index.int(), strided, EdgeIndex(edge_index, sparse_size=(9, 9))):
+        assert torch.equal(simplicial_diffusion(x, form), expected)
+    shuffled = triangles.int().flip(0, 1)
+    torch.testing.assert_close(simplicial_diffusion(x, edge_index, shuffled), expected, **CLOSE)
 
 
 X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
+PATH = {"edge_index": once([(0, 1), (1, 2), (2, 3)]), "triangles": torch.tensor([[0], [1], [3]])}
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,11 @@ X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
     [
         ({"x": X[:2]}, ValueError, r"'x' to have shape \[..., 3, D\], a row for each column"),
         ({"edge_weight": torch.zeros(3)}, ValueError, "'edge_weight' to be positive"),
+        ({"edge_index": once([(0, 1), (2, 2)])}, ValueError, "without self-loops"),
+        ({"edge_index": once([(0, 1), (1, 2), (0, 1)])}, ValueError, "1 repeated columns"),
+        ({"edge_index": once([(0, 1), (1, 2), (1, 0)])}, ValueError, "both directions of an edge"),
+        (PATH, ValueError, r"1 without, such as \[0, 1, 3\]"),
+        ({"triangles": torch.tensor([[0, 2], [1, 1], [2, 0]])}, ValueError, r"\(got 1 repeated\)"),
         ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'torch', 'reference'"),
     ],
 )

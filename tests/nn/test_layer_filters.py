@@ -10,7 +10,6 @@ from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from simplicial_cases import shuffled
 
 from jsem_pyg.diffusion import filters
-from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
@@ -115,13 +114,13 @@ def learned_line():
 @pytest.mark.parametrize("triangles", [None, torch.empty(3, 0, dtype=torch.int64)])
 def test_filters_of_the_hodge_laplacian(triangles):
     edges = shuffled(8, 0.6, seed=2)
-    structure = SimplicialStructure(edges, triangles=triangles)
     x = torch.randn(edges.size(1), 3, dtype=torch.float64)
     layer = SimplicialDiffusion(filter=filters.Resolvent(0.4), tol=1e-10).double()
-    out = layer(x, structure)
+    out = layer(x, edges, triangles)
     eye = torch.eye(edges.size(1), dtype=torch.float64)
     small = 1e-5  # L by a difference of its heat
-    heat = [SimplicialDiffusion(t=k * small, tol=1e-13).double()(eye, structure) for k in (1, 2)]
+    layers = [SimplicialDiffusion(t=k * small, tol=1e-13).double() for k in (1, 2)]
+    heat = [each(eye, edges, triangles) for each in layers]
     laplacian = (3 * eye - 4 * heat[0] + heat[1]).detach() / (2 * small)
     torch.testing.assert_close(out + 0.4 * laplacian @ out, x, atol=1e-5, rtol=0)
     assert not any(each.requires_grad for each in layer.parameters())  # times are not used
