@@ -33,7 +33,7 @@ started = time.perf_counter()
 """
 _FROM_FILE = """
 from jsem_pyg.partition import diffuse_file
-diffuse_file(job["x"], edge_index, job["y"], job["t"], memory=job["memory"], resume=False)
+diffuse_file(job["x"], edge_index, job["y"], job["t"], memory=job["memory"])
 """
 _IN_MEMORY = """
 from jsem_pyg.diffusion import heat_diffusion

@@ -58,7 +58,7 @@ def _from_file(count: float, channels: int, memory: str) -> Limit:
         from jsem_pyg.partition import diffuse_file
 
         edges = torch.from_numpy(np.load(folder / "edges.npy"))
-        options = {"memory": memory, "resume": False, "progress": False}
+        options = {"memory": memory, "progress": False}
         return lambda: diffuse_file(folder / "x.npy", edges, folder / "y.npy", 5.0, **options)
 
     return Limit(float(memory.removesuffix("GB")), "process", PARTITION, prepare, write)

@@ -24,13 +24,11 @@ def diffuse_file(
     t: float | Tensor,
     *,
     edge_weight: Tensor | None = None,
-    degree: int | None = None,
     tol: float = 1e-6,
     normalization: str | None = "sym",
     backend: str = "auto",
     memory: int | str = "1GB",
     device: torch.device | str = "cpu",
-    resume: bool = True,
     progress: bool = True,
 ) -> Path:
     r"""Diffuse an array that does not fit into memory, from a file to a file.
@@ -43,8 +41,9 @@ def diffuse_file(
 
     The target is complete or not there. Finished panels are kept in a folder beside it, `target` +
     ".partial": a run that was killed, or whose disk was full, goes on from there when it is called
-    again with the same arguments (`memory`, `device` and `progress` may change). The width of its
-    panels stays; a `memory` too small for them is refused.
+    again with the same arguments (`memory`, `device` and `progress` may change), and other ones, or
+    a source of another size or time, are refused: remove the folder to begin anew, as arrays
+    without a file always do. The width of panels stays; a `memory` too small for it is refused.
 
     Args:
         source: x [N, D]: the path of a `.npy` file, or an array with `shape`, `dtype` and slices,
@@ -55,8 +54,7 @@ def diffuse_file(
         t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
         edge_weight: [E] non-negative weights; None: ones, or the values of the sparse tensor. Of a
             trained layer, ``edge_weight * layer.conductance(edge_attr)``, and its time ``layer.t``.
-        degree: as in :func:`~jsem_pyg.diffusion.heat_diffusion`, like the three that follow.
-        tol: the relative error allowed.
+        tol: as in :func:`~jsem_pyg.diffusion.heat_diffusion`, like the two that follow.
         normalization: "sym", "rw" or None.
         backend: what evaluates the series, on `device`.
         memory: the most memory that this process may hold meanwhile, in bytes or as text, "512MB",
@@ -67,8 +65,6 @@ def diffuse_file(
             :class:`~jsem_pyg.graph.GraphStructure` is passed, and memory of other threads.
         device: where panels are diffused, such as "cuda"; the operator and two panels have to fit
             there. A panel is copied there, and the one before it back, while another is diffused.
-        resume: go on with what a run of the same arguments has left; False begins anew. A file
-            of another size or time is refused; arrays without a file always begin anew.
         progress: show bars with the time left, if there is a terminal to show them in.
 
     Returns:
@@ -96,9 +92,8 @@ def diffuse_file(
                [0.19, 0.35, 0.32]], dtype=float32)
     """
     limit = parse_memory("memory", memory)
-    check_bool("resume", resume)
     check_bool("progress", progress)
-    options = HeatOptions(degree, tol, normalization, backend)
+    options = HeatOptions(None, tol, normalization, backend)
     array = Source(source)
     path = _check_target(target, array)
     check_writable("target", path)
@@ -106,7 +101,7 @@ def diffuse_file(
     folder = path.with_name(path.name + ".partial")
     panels = Panels(folder, array.shape, flow.scales, array.dtype)
     with sole_writer("target", folder):
-        width = panels.begin(settings, resume and array.path is not None)
+        width = panels.begin(settings, array.path is not None)
         panels.width = choose_width(limit, flow, width)
         if width is None:
             _gather(array, panels, progress)

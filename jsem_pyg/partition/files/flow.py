@@ -31,7 +31,7 @@ Array = NDArray[Any]
 T = TypeVar("T")
 
 _READER = GraphReader(keeps=False)  # it remembers nothing
-_OPTIONS = ("degree", "tol", "normalization", "backend")
+_OPTIONS = ("tol", "normalization", "backend")
 _CACHE_LINE = 64  # bytes: kernels work on as many columns at least
 _IN_FLIGHT = 2  # panels
 

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 _FLOATS = ("float16", "float32", "float64")
 _KIND = "journal of a run"
-_REMEDY = "begin anew, with resume=False, or give another 'target'"
+_REMEDY = "remove that folder to begin anew, or give another 'target'"
 
 
 class Source:
@@ -76,7 +76,7 @@ class Source:
         if (now := self._stamp()) != self.stamp:
             raise ValueError(
                 f"Expected 'source' to stay as it is until it is diffused (got {now}; it "
-                f"was {self.stamp}). To fix this, diffuse it anew, with resume=False."
+                f"was {self.stamp}). To fix this, call again once it is written."
             )
 
     def _stamp(self) -> str:
@@ -209,5 +209,5 @@ def _read(path: Path, out: Array, first: int = 0) -> None:
     if found != out.nbytes:
         raise ValueError(
             f"Expected '{path}' to have {len(out)} rows from row {first} on, as the run that is "
-            "resumed left it (got fewer). To fix this, begin anew, with resume=False."
+            f"resumed left it (got fewer). To fix this, remove '{path.parent}' and begin anew."
         )
