@@ -5,7 +5,7 @@ import pytest
 import torch
 from command.command_cases import FakeEncoder, documents, use_fake_encoder
 
-from jsem_pyg.datasets.embedder import Embedder
+from jsem_pyg.datasets import EmbeddingDataset
 
 TEXTS = [f"{text} {number}" for number in range(7) for text in documents()[0]]  # in two blocks
 
@@ -17,9 +17,9 @@ def _fake(monkeypatch, tmp_path):
 
 
 def embed(texts, model=None):
-    done = []
-    x = Embedder(model, Path("cache")).embed(texts, done.append)
-    assert sum(done) == len(texts)
+    Path("texts.txt").write_text("\n".join(texts))
+    x = EmbeddingDataset("root", "texts.txt", model)[0].x
+    assert len(x) == len(texts)
     return x
 
 
@@ -52,7 +52,7 @@ def test_another_text_or_model_is_another_block(tmp_path):
 
 def test_a_damaged_block_is_embedded_anew(caplog):
     x = embed(TEXTS[:4])
-    [block] = Path("cache").iterdir()
+    [block] = Path("root/embeddings").iterdir()
     block.write_bytes(block.read_bytes()[:-1])
     torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
     assert "Embedding it anew" in caplog.text
@@ -60,7 +60,7 @@ def test_a_damaged_block_is_embedded_anew(caplog):
 
 def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
     x, other = embed(TEXTS[:4]), embed(TEXTS[4:8])
-    one, two = Path("cache").iterdir()
+    one, two = Path("root/embeddings").iterdir()
     one_bytes, two_bytes = one.read_bytes(), two.read_bytes()
     one.write_bytes(two_bytes)
     two.write_bytes(one_bytes)

@@ -17,7 +17,6 @@ from torch_geometric.data import Data
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings, page, report
-from jsem_pyg.report.layout import choose_times, import_umap
 from jsem_pyg.training import fit
 
 
@@ -51,7 +50,6 @@ def test_the_page_holds_what_was_given(tmp_path):
     content, arrays = written.content()
     assert content["texts"] == texts(60)
     assert content["times"] == [0.0, 0.5, 1.0, 2.0, 4.0]
-    assert choose_times(4.0, 20_001) == [0.0, 1.0, 4.0]  # of many points
     assert [each["kind"] for each in content["groupings"]] == ["cluster", "label"]
     assert content["groupings"][0]["names"] == ["one", "two", "three"]
     assert content["groupings"][1]["sizes"] == [20, 20, 20]
@@ -113,9 +111,19 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
     assert all(torch.equal(data[key], before[key]) for key in before.to_dict())
 
 
-def test_what_umap_compiles_is_kept_on_disk():
-    pytest.importorskip("umap")
-    assert import_umap().umap_.smooth_knn_dist.stats.cache_path
+def test_of_many_points_there_are_fewer_times(tmp_path):
+    x, alone = torch.randn(20_001, 2), torch.empty(2, 0, dtype=torch.int64)
+    found = Findings(torch.zeros(20_001, dtype=torch.int64), torch.empty(0), t=4.0)
+    written = write(tmp_path, Data(x=x, edge_index=alone), found)
+    assert written.content()[0]["times"] == [0.0, 1.0, 4.0]
+
+
+def test_what_umap_compiles_is_kept_on_disk(tmp_path):
+    umap = pytest.importorskip("umap")
+    (tmp_path / "a").touch()
+    with pytest.raises(OSError, match="'path'"):  # before it is called
+        report(*blobs(), tmp_path / "a" / "map.html", layout="umap")
+    assert umap.umap_.smooth_knn_dist.stats.cache_path
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 from processes import needs_gloo
-
-from jsem_pyg._tensor_file import load_tree
+from safetensors.torch import load_file
 
 pytestmark = [
     pytest.mark.slow,
@@ -47,8 +46,9 @@ def wait_for(path, seconds):
 
 
 def results(output):
-    state = load_tree(output / f"run-{SIZE}.safetensors", "checkpoint")
-    return state["model"], state["epoch"], np.load(output / "diffused.npy")
+    state = load_file(output / f"run-{SIZE}.safetensors")
+    state.pop("tree")  # of all that is no tensor: it has the seconds of epochs
+    return state, np.load(output / "diffused.npy")
 
 
 @pytest.mark.parametrize("lost", range(SIZE))
@@ -62,9 +62,9 @@ def test_restarts_end_with_the_same_weights(lost, tmp_path):
     said, _ = broken.communicate(timeout=300)
     assert broken.returncode == 0, said
     assert "SIGKILL" in said or "exitcode: -9" in said, said
-    weights, epoch, y = results(tmp_path / "whole")
-    others, other_epoch, other_y = results(tmp_path / "broken")
-    assert epoch == other_epoch == 40
+    weights, y = results(tmp_path / "whole")
+    others, other_y = results(tmp_path / "broken")
+    assert weights.keys() == others.keys()
     for name, value in weights.items():
         assert torch.equal(value, others[name]), name
     assert np.array_equal(y, other_y)
