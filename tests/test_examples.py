@@ -19,7 +19,6 @@ from safetensors.torch import load_file
 from scipy.io import savemat
 from torch_geometric.data import Data
 
-import jsem_pyg
 from jsem_pyg.datasets import embed_texts
 
 pytestmark = pytest.mark.ci
@@ -42,9 +41,9 @@ def load(path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Maps by principal axes, since UMAP compiles for a while; threads as they were."""
-    function, threads = jsem_pyg.report.report, torch.get_num_threads()
-    quick = {**function.__kwdefaults__, "layout": "pca"}
-    monkeypatch.setattr(function, "__kwdefaults__", quick)
+    threads = torch.get_num_threads()
+    module = importlib.import_module("jsem_pyg.report.report")
+    monkeypatch.setattr(module, "choose_layout", lambda *given: "pca")
     yield
     torch.set_num_threads(threads)
 

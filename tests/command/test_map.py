@@ -205,6 +205,18 @@ def test_a_run_that_was_stopped_is_begun_again_and_nothing_is_embedded_twice(
         assert Path("documents-map", name).read_bytes() == Path("whole", name).read_bytes()
 
 
+def test_warnings_alone_are_notes_of_the_report(texts):
+    words = ("map", "documents.csv", "-k", "3", "--verbose", *QUICK)
+    assert "Warning: " not in good(*words)
+    for block in Path("cache").rglob("*.safetensors"):
+        block.write_bytes(b"damaged")
+    said, report = good(*words, "--overwrite"), Path("documents-map/report.md").read_text()
+    for line, is_note in (("Embedding it anew.", True), ("self-training from t", False)):
+        assert line in said
+        assert (line in report) == is_note
+    assert said.count("Warning: ") == said.count("Embedding it anew.")
+
+
 @pytest.fixture
 def mixed():
     """mixed.csv: two groups in two numbers and a category; three rows lack a number."""
