@@ -89,9 +89,7 @@ def align(
         )
         genes = []
     if fused is True and not genes:
-        raise ValueError(
-            "Expected 'adata' and 'other' to share genes, for fused=True (got no common name)."
-        )
+        raise ValueError("Expected 'adata' and 'other' to share genes, for fused=True (got none).")
     if fused is True or len(genes) >= FEWEST_GENES:
         logger.info("compares %d shared genes as well", len(genes))
         options["features"] = _features(adata, other, genes, random_state, x.dtype)

@@ -94,10 +94,7 @@ def propagate_labels(
     check_key("key_added", key_added)
     check_nonnegative_int("random_state", random_state)
     if key not in adata.obs:
-        raise ValueError(
-            f"Expected 'key' to name a column of 'adata.obs' (got {key!r}; there is "
-            f"{list(adata.obs.columns)})."
-        )
+        raise ValueError(f"Expected 'key' in 'adata.obs', {list(adata.obs)} (got {key!r}).")
     labels = adata.obs[key].astype("category").cat
     codes, names = labels.codes.to_numpy().astype(np.int64), list(labels.categories)
     unknown = np.flatnonzero(find_unknown(f"adata.obs[{key!r}]", map(str, names)))

@@ -62,9 +62,7 @@ def read_rep(
     points = adata.obsm[key]
     points = points.toarray() if issparse(points) else np.asarray(points)
     if points.ndim != 2 or points.shape[1] == 0:
-        raise ValueError(
-            f"Expected '{owner}.obsm[{key!r}]' to have columns (got {list(points.shape)})."
-        )
+        raise ValueError(f"Expected '{owner}.obsm[{key!r}]' to have columns (got {points.shape}).")
     if points.dtype.kind in "iu":  # such as pixels, of which float32 has too few digits
         points = points.astype(np.float64)
     found: np.ndarray = read_numbers(f"{owner}.obsm[{key!r}]", points)
@@ -76,10 +74,7 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
     if layer is not None:
         check_text("layer", layer)
         if layer not in adata.layers:
-            raise ValueError(
-                f"Expected 'layer' to name a layer (got {layer!r}; there is "
-                f"{sorted(adata.layers)})."
-            )
+            raise ValueError(f"Expected 'layer' in {sorted(adata.layers)} (got {layer!r}).")
     name = "adata.X" if layer is None else f"adata.layers[{layer!r}]"
     x = adata.X if layer is None else adata.layers[layer]
     if x is None:

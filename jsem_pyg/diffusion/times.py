@@ -113,9 +113,7 @@ def check_single_time(t: Any) -> None:
     """Raise a ValueError if `t` holds several times."""
     shape = real_numbers("t", t).shape
     if len(shape) > 0:
-        raise ValueError(
-            f"Expected 't' to be a number or a 0-d tensor, a single time (got {list(shape)})."
-        )
+        raise ValueError(f"Expected 't' to be a single number or 0-d tensor (got {list(shape)}).")
 
 
 def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:

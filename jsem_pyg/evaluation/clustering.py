@@ -100,9 +100,7 @@ def clustering_scores(
     check_positive_int("n_init", n_init)
     chosen = _as_seeds(seeds)
     if len(points) < num_clusters:
-        raise ValueError(
-            f"Expected 'num_clusters' to be at most the {len(points)} points (got {num_clusters})."
-        )
+        raise ValueError(f"Expected 'num_clusters' <= {len(points)} points (got {num_clusters}).")
     runs = []
     for seed in chosen:
         model = KMeans(num_clusters, n_init=n_init, random_state=seed)

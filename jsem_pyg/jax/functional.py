@@ -73,9 +73,7 @@ def heat_diffusion(
     if x.ndim < 2:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
     if jax.default_backend() != "cpu":
-        raise ValueError(
-            f"Expected JAX on the CPU, where jsem_pyg.jax computes (got {jax.default_backend()!r})."
-        )
+        raise ValueError(f"Expected JAX to compute on the CPU (got {jax.default_backend()!r}).")
     graph = edge_index
     if not isinstance(graph, GraphStructure):
         graph = GraphStructure(_as_torch(edge_index), x.shape[-2])
@@ -105,9 +103,7 @@ def _floats(name: str, value: Any) -> Array:
     """Read a floating-point array."""
     if not isinstance(value, Array | np.ndarray) or not jnp.issubdtype(value.dtype, jnp.floating):
         got = getattr(value, "dtype", "") if isinstance(value, Array | np.ndarray) else type(value)
-        raise TypeError(
-            f"Expected '{name}' to be a floating-point array of JAX or NumPy (got {got})."
-        )
+        raise TypeError(f"Expected '{name}' to be a float array of JAX or NumPy (got {got}).")
     return jnp.asarray(value)
 
 

@@ -125,10 +125,7 @@ def place_points(x_new: Any, fitted: Points) -> Points:
     _check_matrix("x_new", x_new)
     num_features = fitted.coordinates.size(1)
     if x_new.size(1) != num_features:
-        raise ValueError(
-            f"Expected 'x_new' to have the {num_features} columns of the fitted points "
-            f"(got {x_new.size(1)})."
-        )
+        raise ValueError(f"Expected 'x_new' to have {num_features} columns (got {x_new.size(1)}).")
     coordinates = _plain(x_new).to(fitted.coordinates.dtype)
     _largest_entry("x_new", coordinates, fitted.metric)
     if fitted.metric == "cosine":
@@ -144,9 +141,7 @@ def _check_matrix(name: str, x: Any) -> None:
     elif x.dtype.name not in _ARRAYS:
         raise TypeError(f"Expected '{name}' to be one of {', '.join(_ARRAYS)} (got {x.dtype}).")
     if len(x.shape) != 2 or x.shape[1] == 0:
-        raise ValueError(
-            f"Expected '{name}' to have shape [N, F] with F > 0 (got {list(x.shape)})."
-        )
+        raise ValueError(f"Expected '{name}' to have shape [N, F], F > 0 (got {list(x.shape)}).")
 
 
 def _largest_entry(name: str, x: Tensor, metric: str, first_row: int = 0) -> float:

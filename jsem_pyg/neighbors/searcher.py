@@ -43,9 +43,7 @@ class SearchOptions:
         check_choice("index", self.index, ("auto", *SEARCHES))
         check_positive("recall_target", self.recall_target)
         if self.recall_target > 1:
-            raise ValueError(
-                f"Expected 'recall_target' to be in (0, 1] (got {self.recall_target})."
-            )
+            raise ValueError(f"Expected 'recall_target' in (0, 1] (got {self.recall_target}).")
         check_nonnegative_int("seed", self.seed)
         object.__setattr__(self, "seed", int(self.seed))  # not NumPy's, of few bits
         check_bool("progress", self.progress)

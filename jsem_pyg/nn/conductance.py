@@ -165,9 +165,7 @@ def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> M
         return conductance
     if not isinstance(conductance, str) or conductance not in CONDUCTANCES:
         names = ", ".join(map(repr, CONDUCTANCES))
-        raise ValueError(
-            f"Expected 'conductance' to be {names} or a torch.nn.Module (got {conductance!r})."
-        )
+        raise ValueError(f"Expected 'conductance' to be {names} or a module (got {conductance!r}).")
     kind = CONDUCTANCES[conductance]
     if kind is AgreementConductance:
         return kind()
@@ -294,9 +292,7 @@ def _checked(out: Tensor, num_edges: int | None) -> Tensor:
     """Check what a module returned, one number for every edge, and keep it above the floor."""
     if not isinstance(out, Tensor) or out.dtype not in FLOATS or out.layout != torch.strided:
         got = f"{out.dtype}, {out.layout}" if isinstance(out, Tensor) else type(out).__name__
-        raise TypeError(
-            f"Expected 'conductance' to return a dense floating-point tensor (got {got})."
-        )
+        raise TypeError(f"Expected 'conductance' to return a dense float tensor (got {got}).")
     out = out.squeeze(-1) if out.dim() == 2 else out
     if out.dim() != 1 or (num_edges is not None and out.size(0) != num_edges):
         raise ValueError(

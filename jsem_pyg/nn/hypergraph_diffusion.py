@@ -145,8 +145,7 @@ class HypergraphDiffusion(torch.nn.Module):
             )
         if structure.num_nodes != x.size(-2):
             raise ValueError(
-                f"Expected 'x' to have {structure.num_nodes} nodes, as the prepared "
-                f"'hyperedge_index' (got {x.size(-2)})."
+                f"Expected 'x' to have {structure.num_nodes} nodes (got {x.size(-2)})."
             )
         self._reader.check_signal(structure, x, "hyperedge_index")
         if hyperedge_weight is not None:

@@ -62,9 +62,7 @@ class DistributedTriplets(GraphTriplets):
         self._before = int(counts[: ranks.rank].sum())
         self._num_anchors = int(counts.sum())
         if self._num_anchors == 0:
-            raise ValueError(
-                "Expected some node to have a neighbour and a non-neighbour (got none)."
-            )
+            raise ValueError("Expected a node with a neighbour and a non-neighbour (got none).")
 
 
 def settings_of_all(graph: Any, settings: Mapping[str, Any]) -> dict[str, Any]:

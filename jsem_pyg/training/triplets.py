@@ -75,9 +75,7 @@ def read_loss(loss: str | Loss, margin: float, device: torch.device) -> Loss:
     if isinstance(loss, str):
         return TripletLoss(margin)
     if not callable(loss):
-        raise TypeError(
-            f"Expected 'loss' to be 'triplet' or a function of (z, triplets) (got {loss!r})."
-        )
+        raise TypeError(f"Expected 'loss' to be 'triplet' or f(z, triplets) (got {loss!r}).")
     if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
         raise ValueError(
             f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "

@@ -66,9 +66,7 @@ class LocalityOrder(BaseTransform):
         check_single(data)
         for name, value in data:
             if is_sparse(value) or name == "node_order":
-                raise ValueError(
-                    f"Expected 'data' to have dense attributes, not yet permuted (got {name!r})."
-                )
+                raise ValueError(f"Expected 'data' to be dense, not yet permuted (got {name!r}).")
         size = data.num_nodes or 0
         check_edge_index(data.edge_index, size)
         num_parts = self.num_parts or max(1, size // _ROWS_OF_A_BLOCK)
@@ -114,10 +112,7 @@ class LocalityOrder(BaseTransform):
             place = self.partition.place
         dim, size = 0 if out.dim() == 1 else -2, len(place)
         if out.dim() == 0 or out.size(dim) != size:
-            raise ValueError(
-                f"Expected 'out' to have {size} rows, as the graph has nodes (got shape "
-                f"{list(out.shape)})."
-            )
+            raise ValueError(f"Expected 'out' to have {size} rows (got {list(out.shape)}).")
         return out.index_select(dim, place.to(out.device))
 
     def __repr__(self) -> str:

@@ -102,7 +102,7 @@ def unlabelled():
         (lambda: cluster(nan_in_pcs(), 2), ValueError, r"obsm\['X_pca'\]' to be finite"),
         (lambda: cluster(made(), 2, use_rep="no"), ValueError, r"use_rep' .*'X_pca'.*\]\)\.$"),
         (lambda: cluster(no_coordinates(), 2), ValueError, r"use_rep' .* scanpy\.pp\.pca\(adata\)"),
-        (lambda: propagate_labels(made(), "no"), ValueError, "'key' to name a column"),
+        (lambda: propagate_labels(made(), "no"), ValueError, "'key' in 'adata.obs'"),
         (lambda: propagate_labels(unlabelled(), "none"), ValueError, r"labels \(got none\)"),
     ],
 )

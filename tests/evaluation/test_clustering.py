@@ -53,7 +53,7 @@ def test_dtypes_arrays_and_tensors_that_require_gradients(dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_clusters": 5}, "at most the 4 points .got 5"),
+        ({"num_clusters": 5}, "<= 4 points .got 5"),
         ({"seeds": ()}, "'seeds' to hold at least one"),
     ],
 )

@@ -49,10 +49,7 @@ def test_a_gradient_flows_until_it_is_detached():
         ({"sign": torch.tensor([1.0, 0.5])}, r"of 1 and -1, .*got \[1.0, 0.5\]"),
         ({"kind": "sqdist", "sign": torch.ones(2)}, "'sign' to be of 1 and -1, and only with"),
         ({"error": -0.5}, "'error' to lie in"),
-        (
-            {"edge_index": torch.tensor([[0], [3]])},
-            r"'edge_index' to hold node indices in \[0, 3\)",
-        ),
+        ({"edge_index": torch.tensor([[0], [3]])}, r"'edge_index' to hold node indices in \[0, 3"),
         ({"edge_index": torch.ones(2, 3)}, "'edge_index' to be of integer type"),
     ],
 )

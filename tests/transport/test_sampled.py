@@ -149,7 +149,7 @@ def test_epsilon_is_a_share_of_the_critical_temperature():
     [
         ({"p": torch.ones(4)}, "one entry for each point"),
         ({"p": torch.zeros(3)}, "mass somewhere"),
-        ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
+        ({"source": torch.ones(2, 3)}, r"to be \[N, N\]"),
         ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
         ({"source": ColumnCost(lambda n: torch.arange(9.0).view(3, 3)[:, n], 3)}, "symmetric"),
         ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 1\]"),

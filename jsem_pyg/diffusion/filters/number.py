@@ -26,9 +26,7 @@ class Number(torch.nn.Module):
         self.name, self.high, self.raw = name, high, None
         tensor = real_numbers(name, given)
         if tensor.dim() != 0 or not tensor.is_floating_point():
-            raise ValueError(
-                f"Expected '{name}' to be a number or a 0-d tensor (got {list(tensor.shape)})."
-            )
+            raise ValueError(f"Expected '{name}' to be a single number (got {list(tensor.shape)}).")
         value = self._check(tensor)
         if not isinstance(given, Parameter):
             self.start = tensor

@@ -36,20 +36,14 @@ class Partition:
             object.__setattr__(self, name, value.to("cpu", torch.int64))
         order, ptr = self.order, self.ptr
         if order.dim() != 1 or not torch.equal(order.sort()[0], torch.arange(order.numel())):
-            raise ValueError(
-                "Expected 'order' to hold every node from 0 to N - 1 once, of shape [N] "
-                f"(got shape {list(order.shape)})."
-            )
+            raise ValueError(f"Expected 'order' to hold every node once (got {list(order.shape)}).")
         if ptr.dim() != 1 or ptr.numel() < 2 or ptr[0] != 0 or bool((ptr.diff() < 0).any()):
             raise ValueError(
                 "Expected 'ptr' to rise from 0, of shape [P + 1] with P >= 1 "
                 f"(got {ptr.tolist() if ptr.numel() < 9 else list(ptr.shape)})."
             )
         if ptr[-1] != self.num_nodes:
-            raise ValueError(
-                f"Expected 'ptr' to end with the {self.num_nodes} nodes of 'order' "
-                f"(got {int(ptr[-1])})."
-            )
+            raise ValueError(f"Expected 'ptr' to end at {self.num_nodes} (got {int(ptr[-1])}).")
 
     @property
     def num_nodes(self) -> int:

@@ -71,10 +71,8 @@ def recursive_partition(
         tensor([1, 1])
     """
     if (num_parts is None) == (max_bytes is None):
-        raise ValueError(
-            "Expected either 'num_parts' or 'max_bytes' "
-            f"(got {'none' if num_parts is None else 'both'} of them)."
-        )
+        got = f"{num_parts!r} and {max_bytes!r}"
+        raise ValueError(f"Expected either 'num_parts' or 'max_bytes' (got {got}).")
     for name, number in {"num_parts": num_parts, "max_bytes": max_bytes}.items():
         if number is not None:
             check_positive_int(name, number)

@@ -32,9 +32,7 @@ def check_matrix(name: str, matrix: Any) -> None:
     check_float(name, matrix)
     check_dense(name, matrix)
     if matrix.dim() != 2 or matrix.size(0) != matrix.size(1) or matrix.numel() == 0:
-        raise ValueError(
-            f"Expected '{name}' to be a matrix [N, N], not empty (got shape {list(matrix.shape)})."
-        )
+        raise ValueError(f"Expected '{name}' to be [N, N], not empty (got {list(matrix.shape)}).")
     check_finite(name, matrix)
     check_symmetry(name, matrix)
 

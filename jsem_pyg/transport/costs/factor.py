@@ -55,10 +55,7 @@ class Factor:
         check_float("x", self.x)
         check_dense("x", self.x)
         if self.x.dim() != 2 or self.x.numel() == 0:
-            raise ValueError(
-                "Expected 'x' to be [N, r] with at least one point and one column "
-                f"(got shape {list(self.x.shape)})."
-            )
+            raise ValueError(f"Expected 'x' to be [N, r], not empty (got {list(self.x.shape)}).")
         check_finite("x", self.x)
         check_choice("kind", self.kind, KINDS)
         check_between("error", self.error, -1e-9, float("inf"))

@@ -44,9 +44,7 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
     with as_argument(name, "source"):  # which is what costs call it
         made = cost(side)
     if not isinstance(made, Factor):
-        raise TypeError(
-            f"Expected 'cost' to make a Factor (got {type(made).__name__} from {cost!r})."
-        )
+        raise TypeError(f"Expected 'cost' to make a Factor (got {type(made).__name__}: {cost!r}).")
     return made
 
 

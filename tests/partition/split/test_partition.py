@@ -25,7 +25,7 @@ def test_blocks_by_hand():
         ({"ptr": torch.tensor([0, 2, 1, 3])}, "'ptr' to rise"),
         ({"ptr": torch.tensor([1, 3])}, "'ptr' to rise"),
         ({"ptr": torch.tensor([0])}, "'ptr' to rise"),
-        ({"ptr": torch.tensor([0, 4])}, "'ptr' to end with the 3 nodes"),
+        ({"ptr": torch.tensor([0, 4])}, "'ptr' to end at 3"),
     ],
 )
 def test_what_is_refused(changes, message):

@@ -152,8 +152,8 @@ def test_auto_takes_what_is_installed(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_parts": None}, "either 'num_parts' or 'max_bytes' .got none"),
-        ({"max_bytes": 100}, "either 'num_parts' or 'max_bytes' .got both"),
+        ({"num_parts": None}, "either 'num_parts' or 'max_bytes' .got None"),
+        ({"max_bytes": 100}, "either 'num_parts' or 'max_bytes' .got 2 and 100"),
         ({"num_parts": None, "max_bytes": 100}, "'max_bytes' to hold every single row .* node"),
         ({"edge_index": GraphStructure(*two_parts()), "num_nodes": 7}, "'num_nodes' to be 6"),
     ],
