@@ -142,7 +142,7 @@ def _type_of_strings(cells: "pd.Series", written: Written) -> tuple[str, str]:
     different = texts.drop_duplicates()
     few = len(different) <= min(_MOST_CATEGORIES, len(texts) // 2)
     if texts.str.fullmatch(r"\d+").all() and different.str.fullmatch(r"0\d+").any():
-        return ("category", "") if few else ("short text", "codes that begin with 0")
+        return ("category", "") if few else ("mixed", "codes that begin with 0")
     if written.share >= _NUMERIC:
         return "number", ""
     if np.isfinite(_as_days(texts, _date_format(texts)[0])).mean() >= _NUMERIC:
@@ -176,10 +176,8 @@ def _stacked(cells: "pd.Series") -> np.ndarray:
     """Stack vectors [N, D], NaN where there is none; in float32 where the file has that."""
     sizes = {np.size(cell) for cell in cells.dropna()}
     if len(sizes) != 1 or not cells.dropna().map(holds_numbers).all():
-        raise ValueError(
-            f"Expected {cells.name!r} to hold vectors of numbers, of one length (got the lengths "
-            f"{sorted(sizes)[:5]})."
-        )
+        got = sorted(sizes)[:5]
+        raise ValueError(f"Expected {cells.name!r} to hold vectors of one length (got {got}).")
     none = np.full(sizes.pop(), np.nan, np.float32)
     x = np.stack([none if np.ndim(cell) == 0 else np.asarray(cell) for cell in cells])
     return x.astype(np.float32 if x.dtype in (np.float16, np.float32) else np.float64)
@@ -245,9 +243,7 @@ def choose_columns(
     types = types or {}
     check_there(table, [*points, *filter(None, [labels]), *types])
     if labels is not None and labels in points:
-        raise ValueError(
-            f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
-        )
+        raise ValueError(f"Expected labels not to be clustered (got {labels!r} for both).")
     found = {
         name: read_column(table[name], types.get(name, ""), decimal=decimal)
         for name in table.columns

@@ -142,9 +142,7 @@ def read_labels(cells: "pd.Series") -> tuple[np.ndarray, list[str]]:
     labels = [text if text.strip() else None for text in as_text(cells)]
     codes, classes = pd.factorize(pd.Series(labels, dtype=object), sort=True)
     if len(classes) == 0:
-        raise ValueError(
-            f"Expected labels in the column {cells.name!r} (got none in {len(cells)} rows)."
-        )
+        raise ValueError(f"Expected labels in {cells.name!r} (got none in {len(cells)} rows).")
     return codes.astype(np.int64), list(classes)
 
 

@@ -56,9 +56,7 @@ def read_source(settings: MapSettings, steps: Steps) -> Source:
         labels, decimal = settings.labels, settings.reading.decimal or ""
         table = read_rows(settings.file, settings.reading, [*strings, *filter(None, [labels])])
         if 0 < len(table) < _FEWEST:
-            raise ValueError(
-                f"Expected {_FEWEST} rows or more to find clusters of (got {len(table)})."
-            )
+            raise ValueError(f"Expected {_FEWEST} rows or more to cluster (got {len(table)}).")
         choice = choose_columns(table, settings.columns, labels, settings.types, decimal)
         if choice.kind == "texts":
             content = read_documents(choice.points)

@@ -16,7 +16,7 @@ _SHOWN = 3  # marks that are quoted
 _DOMINANT = 0.95  # of the cells with a separator that have to agree on what it is
 
 _NO_NUMBER = re.compile(
-    r"[\W_]*|\(\w\)|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|[-+]?inf|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
+    r"[\W_]*|\(\w\)|\[\w+\]|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|[-+]?inf|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
     r"missing|unk(nown)?|not (available|applicable|reported|determined|detected)|no data|tb[ad]|"
     r"suppressed|withheld|unspecified",
     re.IGNORECASE,
@@ -35,8 +35,11 @@ _CELL = re.compile(
     (?P<more>\+|±\s*[\d.,]+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
     re.VERBOSE,
 )
+_TIME = re.compile(r"\d{1,4}:[0-5]\d(:[0-5]\d(\.\d+)?)?|P[\dDTHM.]*\d[DHMS]")
+_ANGLE = re.compile(r"""(\d+\.?\d*)\s?°\s*(?:(\d+\.?\d*)'\s*)?(?:(\d+\.?\d*)"\s*)?([NESW])""")
 _TIMES = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
-_ALIKE = str.maketrans("\u00a0\u2009\u202f\u2212\u2013\u2019", "   --'")  # spaces, dashes, quotes
+# Spaces, dashes, quotes and primes.
+_ALIKE = str.maketrans("\u00a0\u2009\u202f\u2212\u2013\u2019\u2032\u2033", "   --''\"")
 
 
 class Written(NamedTuple):
@@ -57,7 +60,7 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
         return Written(cells.to_numpy(float, na_value=np.nan))
     codes, found = pd.factorize(cells.astype(object).map(str, "ignore"))
     counts = np.bincount(codes[codes >= 0], minlength=len(found))
-    texts = [text.translate(_ALIKE).strip() for text in found]
+    texts = [_in_one_unit(text.translate(_ALIKE).strip()) for text in found]
     marked = np.array([_NO_NUMBER.fullmatch(text) is not None for text in texts], bool)
     matches = [
         None if mark else _CELL.fullmatch(text) for text, mark in zip(texts, marked, strict=True)
@@ -90,6 +93,19 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
             said.append(f"{some}{rest} in {counts[quoted].sum():,} rows {what}")
     share = float(counts[read].sum()) / filled if filled else 0.0
     return Written(values[codes], share, decimal + unit, "; ".join(said))
+
+
+def _in_one_unit(text: str) -> str:
+    """Write a time such as 2:05 or PT2H5M in seconds, and an angle such as 52°31'N in degrees."""
+    import pandas as pd
+
+    if _TIME.fullmatch(text):
+        time = pd.to_timedelta(text + ":00" * (text.count(":") == 1), errors="coerce")
+        return text if pd.isna(time) else f"{time.value}e-9 s"
+    if angle := _ANGLE.fullmatch(text):
+        degrees = sum(float(angle[i + 1] or 0) / 60**i for i in range(3))
+        return f"{'-' * (angle[4] in 'SW')}{degrees * 1e9:.0f}e-9°"
+    return text
 
 
 def _unit(match: re.Match[str]) -> str:

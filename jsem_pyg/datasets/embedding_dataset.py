@@ -5,13 +5,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._files import as_path
 from .._progress import progress_bar
-from .._table_files import as_text, read_arrays, read_rows, suffix_of
+from .._table_files import as_text, read_rows, suffix_of
+from .._table_files.arrays import read_arrays
 from .embedder import Embedder
 from .points import PointsDataset, labelled_points
 
@@ -73,7 +74,7 @@ class EmbeddingDataset(PointsDataset):
                 raise ValueError(f"Expected no 'model' with arrays (got {model!r}).")
             arrays: tuple[Any, ...] = read_arrays(source)
         else:
-            texts, labels = read_documents(source, names, label_column)
+            texts, labels = _read_documents(source, names, label_column)
             with progress_bar("embedding", len(texts), True) as advance:
                 x = embedder.embed(texts, advance)
             arrays = x, labels, None
@@ -84,21 +85,13 @@ class EmbeddingDataset(PointsDataset):
         super().__init__(root, points, transform, pre_transform)
 
 
-class Documents(NamedTuple):
-    """Texts, and their labels if they have some."""
-
-    texts: list[str]  # N documents
-    labels: np.ndarray | None  # [N] integers or class names
-
-
-def read_documents(
-    path: Path, text_columns: str | Sequence[str] = "text", label_column: str | None = None
-) -> Documents:
-    """Read one document a line of a text file, or one a row of a table with a header.
+def _read_documents(
+    path: Path, names: Sequence[str], label_column: str | None
+) -> tuple[list[str], np.ndarray | None]:
+    """Read N documents, one a line or one a row, and their labels [N] if they have some.
 
     Columns of text are joined by a space; labels are in the column ``label`` by default.
     """
-    names = [text_columns] if isinstance(text_columns, str) else list(text_columns)
     table = read_rows(path, strings=[*names, label_column or "label"])
     columns = list(table.columns)
     if label_column is None and "label" in columns:
@@ -106,8 +99,7 @@ def read_documents(
     wanted = [*names, *([] if label_column is None else [label_column])]
     if missing := [name for name in wanted if name not in columns]:
         raise ValueError(
-            f"Expected 'text_columns' and 'label_column' to name columns (got {missing}; it has "
-            f"{columns})."
+            f"Expected 'text_columns' and 'label_column' in {columns} (got {missing})."
         )
     if table.empty:
         raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
@@ -117,12 +109,10 @@ def read_documents(
     if empty := sum(not text.strip() for text in texts):
         logger.warning("%s: %d of %d documents are empty; kept.", path, empty, len(texts))
     if label_column is None:
-        return Documents(texts, None)
+        return texts, None
     labels = as_text(table[label_column])
     if empty := labels.count(""):
-        raise ValueError(
-            f"Expected a label in every row of '{path}' (got {empty} of {len(labels)} empty)."
-        )
+        raise ValueError(f"Expected no empty label in '{path}' (got {empty} of {len(labels)}).")
     # "01" is a name, and not the class 1.
     are_numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in labels)
-    return Documents(texts, np.array(labels).astype(np.int64 if are_numbers else np.str_))
+    return texts, np.array(labels).astype(np.int64 if are_numbers else np.str_)

@@ -11,7 +11,6 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from .._checks import check_finite, check_labels, check_points, tensor_of
 from .._files import as_path
-from .._table_files import CLASS_NAMES
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
@@ -115,13 +114,5 @@ def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[st
     low, high = int(y.min()), int(y.max())
     limit = _MAX_UNNAMED_CLASSES if names is None else len(names)
     if low < 0 or high >= limit:
-        raise ValueError(
-            f"Expected 'y' to hold class indices in [0, {limit}) (got values from {low} to {high})."
-        )
-    classes = [str(name) for name in (range(high + 1) if names is None else names)]
-    if len(set(classes)) < len(classes):
-        raise ValueError(
-            f"Expected {' or '.join(CLASS_NAMES)} to name each class once (got {len(classes)} "
-            f"names, of which {len(set(classes))} differ)."
-        )
-    return classes
+        raise ValueError(f"Expected 'y' to be class indices in [0, {limit}) (got {low} to {high}).")
+    return [str(name) for name in (range(high + 1) if names is None else names)]

@@ -56,7 +56,7 @@ def test_text_is_a_column_of_that_name_or_all_sentences_joined():
 
 def test_labels_are_not_clustered():
     assert names(choose(text=TEXTS, body=TEXTS, labels="text").points) == ["body"]
-    with pytest.raises(ValueError, match="not to be among what is clustered"):
+    with pytest.raises(ValueError, match="labels not to be clustered"):
         choose(("text",), text=TEXTS, labels="text")
 
 
@@ -117,7 +117,8 @@ def test_vectors_come_first_and_text_names_them():
         (pd.to_datetime(["2026-01-01"]), "date"),
         (["2020-01-31", None, "2021-12-01T10:00:00Z"], "date"),
         (["10-K", "2020"], "short text"),
-        (["P0DT2H21M15S", "P0DT1H20M10S"], "short text"),
+        (["P0DT2H21M15S", "P0DT1H20M10S"], "number"),
+        (["P3", "P12"], "short text"),
         (pd.Series([1, 200], dtype="UInt8"), "number"),
         (pd.Series(["a", "b"] * 2, dtype="category"), "category"),
         (pd.Series([1, None], dtype="Int64"), "number"),
@@ -197,6 +198,7 @@ def test_dates_are_numbers_of_days():
 def test_what_other_columns_have_before_decimals_holds_for_all():
     columns = {"a": ["3,14", "2,5"], "n": ["1.234", "999"], "v": ["1.5", "2.5"]}
     assert [each.values[0] for each in choose(**columns).points] == [3.14, 1234, 1.5]
+    assert names(choose(zip=[f"0{i}" for i in range(N)], n=NUMBERS).points) == ["n"]
     for cells, found in (([1, 2, -99.9, -99.9], (-99.9, 2)), ([20, 99, 99, 70], None)):
         assert number_of_nines(choose(a=cells).points[0]) == found
 
@@ -250,5 +252,5 @@ def test_labels_of_any_kind_and_missing_ones():
     codes, classes = read_labels(pd.Series([2, "b", None, " ", 2], dtype=object))
     assert classes == ["2", "b"]
     assert codes.tolist() == [0, 1, -1, -1, 0]
-    with pytest.raises(ValueError, match="labels in the column 'y' .got none in 2 rows"):
+    with pytest.raises(ValueError, match="labels in 'y' .got none in 2 rows"):
         read_labels(pd.Series([" ", None], name="y"))

@@ -269,7 +269,7 @@ def test_missing_numbers_may_be_the_median(mixed):
         (("map", "one.txt", "--encoding", "utf-9"), 1, "unknown encoding: utf-9"),
         (("map", "points.npy", "-c", "y"), 1, "Expected a column 'y' (got a file with 'x')"),
         (("map", "points.npy", "-k", "41"), 1, "at most as many --clusters as there are rows"),
-        (("map", "one.npy"), 1, "Expected 5 rows or more to find clusters of (got 1)"),
+        (("map", "one.npy"), 1, "Expected 5 rows or more to cluster (got 1)"),
         (("map", "file.xls"), 1, "ends in one of .txt, .csv"),
         (("map", "points.npy", "--labels", "z"), 1, "Expected a column 'z'"),
         (("map", "codes.csv"), 1, "'zip' (codes; --column takes them"),

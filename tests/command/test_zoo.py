@@ -145,7 +145,10 @@ def test_sixty_columns_are_what_they_are_and_nothing_is_lost_in_silence(tmp_path
         (["5 ± 0.2", "6.5 ±.1", "7 ± 1 kg"], "", [5, 6.5, 7]),
         (["-$5", "($7)", "+3"], "", [-5, -7, 3]),
         (["1.2.3", "ten", "4-5"], "", [np.nan] * 3),
-        (["5", "-inf", "7"], "", [5, np.nan, 7]),
+        (["5", "-inf", "[low]"], "", [5, np.nan, np.nan]),
+        (["20:37", "2:05:17", "PT2H5M"], "", [74220, 7517, 7500]),
+        (["6:07", "2:05:17", "PT2.5S"], ",", [22020, 7517, 2.5]),
+        (["52°30\u2032N", "13°30'36\"W", "7.5 ° S"], "", [52.5, -13.51, -7.5]),
     ],
 )
 def test_numbers_as_they_are_written(cells, decimal, numbers):

@@ -133,7 +133,7 @@ X = np.arange(6.0).reshape(3, 2)
         ({"x": X, "y": [0, 1, 2], "target_names": ["a", "b"]}, r"class indices in \[0, 2\)"),
         ({"x": X, "y": ["a", "b", "a"], "target_names": ["a", "b"]}, "indices only"),
         ({"x": X, "y": [1, 0, 1], "classes": ["sky", "sea", "sky"]}, "name each class once"),
-        ({"z": X}, r"to hold one of the arrays x, .*\(got z\)"),
+        ({"z": X}, r".*got z"),
     ],
 )
 def test_bad_arrays_are_refused_with_the_name_of_the_file(tmp_path, arrays, message):
@@ -145,10 +145,10 @@ def test_bad_arrays_are_refused_with_the_name_of_the_file(tmp_path, arrays, mess
 @pytest.mark.parametrize(
     ("name", "text", "options", "message"),
     [
-        ("a.csv", "a,b\nx,y\n", {"text_columns": "c"}, r"name columns .got \['c'\]"),
-        ("a.csv", "label,n\n0,1\n", {}, r"got \['text'\]; .* has \['label', 'n'\]"),
-        ("a.csv", "label,text\n0,a\n,b\n", {}, "got 1 of 2 empty"),
-        ("a.csv", "label,text\n-1,a\n0,b\n", {}, r"In '.*a\.csv': .*class indices .* from -1 to 0"),
+        ("a.csv", "a,b\nx,y\n", {"text_columns": "c"}, r"'text_columns'.* in .*got \['c'\]"),
+        ("a.csv", "label,n\n0,1\n", {}, r"in \['label', 'n'\] .got \['text'\]"),
+        ("a.csv", "label,text\n0,a\n,b\n", {}, "got 1 of 2"),
+        ("a.csv", "label,text\n-1,a\n0,b\n", {}, r"In '.*a\.csv': .*class indices .* .got -1 to 0"),
         ("a.csv", "text\n", {}, "at least one document"),
         ("a.txt", "", {}, r"a file with rows .*a\.txt', which is empty"),
         ("a.txt", "é", {}, r"a\.txt' to be text in utf-8"),
@@ -168,7 +168,7 @@ def test_bad_tables_are_refused(tmp_path, fake_model, name, text, options, messa
         ({"path": "."}, FileNotFoundError, "'path' to be an existing file"),
         ({"model": 3}, TypeError, "'model' to be a path"),
         ({"text_columns": []}, TypeError, "'text_columns' to be"),
-        ({"label_column": 1}, ValueError, "'label_column' to name columns"),
+        ({"label_column": 1}, ValueError, "'label_column' in "),
     ],
 )
 def test_bad_arguments_are_refused(tmp_path, monkeypatch, fake_model, arguments, error, message):
