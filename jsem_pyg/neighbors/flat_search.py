@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .faiss_library import GPU_LIMIT, gpu_resources, has_faiss_gpu, import_faiss
+from .faiss_library import import_faiss
 from .points import Points
 from .search import Search
 
@@ -14,10 +14,7 @@ EXACT_LIMIT = 100_000
 
 
 class FlatSearch(Search):
-    """Compares every query with every point; points on a disk are read block by block.
-
-    Source: Johnson, Douze and Jegou, "Billion-scale similarity search with GPUs", 2017, section 3.
-    """
+    """Compares every query with every point; points on a disk are read block by block."""
 
     def __init__(self, points: Points, seed: int) -> None:
         self._points = points
@@ -44,10 +41,5 @@ class FlatSearch(Search):
 
 def _nearest(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Find the k nearest rows of `base` [B, F]: squared distances and numbers, [Q, k] each."""
-    faiss = import_faiss()
-    if has_faiss_gpu() and k <= GPU_LIMIT:
-        found = faiss.knn_gpu(gpu_resources(), query.numpy(), base.numpy(), k)
-    else:
-        found = faiss.knn(query.numpy(), base.numpy(), k)
-    squared, index = map(torch.from_numpy, found)
-    return squared, index
+    squared, index = import_faiss().knn(query.numpy(), base.numpy(), k)
+    return torch.from_numpy(squared), torch.from_numpy(index)

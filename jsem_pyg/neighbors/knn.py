@@ -33,7 +33,7 @@ def knn_search(
     the target is missed). Duplicates of a point are ordinary neighbours at distance zero. A graph
     is discrete, so no gradient flows back to `x`.
 
-    Points on a GPU are searched on the CPU, except by a build of faiss for GPUs.
+    Points on a GPU are searched on the CPU.
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device; or an array such as

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from jsem_pyg.neighbors import faiss_library, flat_search, hnsw_search, knn_graph, knn_search
+from jsem_pyg.neighbors import flat_search, hnsw_search, knn_graph, knn_search
 from jsem_pyg.neighbors.points import prepare_points
 from jsem_pyg.neighbors.searcher import choose_search
 from jsem_pyg.neighbors.searches import SEARCHES
@@ -132,29 +132,3 @@ def test_what_auto_takes(monkeypatch):
     assert choose_search(prepare_points(clustered(100), "l2"), "hnsw") == "flat"
     monkeypatch.setattr(flat_search, "EXACT_LIMIT", 499)
     assert choose_search(points, "auto") == "ivf"
-
-
-def test_gpus_of_faiss_are_used(monkeypatch):
-    """Checks what is asked of a Faiss with GPUs, which this machine need not have."""
-    import faiss
-
-    asked = []
-
-    def to_gpu(index, ngpu):
-        asked.append("index")
-        return index
-
-    def knn_gpu(resources, query, base, k):
-        asked.append("knn")
-        return faiss.knn(query, base, k)
-
-    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
-    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
-    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", to_gpu, raising=False)
-    monkeypatch.setattr(faiss, "knn_gpu", knn_gpu, raising=False)
-    x = clustered(500)
-    gpu = knn_search(x, 5, "l2", "ivf")[0]
-    assert set(asked) == {"index", "knn"}
-    monkeypatch.undo()
-    faiss_library.gpu_resources.cache_clear()
-    assert torch.equal(gpu, knn_search(x, 5, "l2", "ivf")[0])
