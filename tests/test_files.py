@@ -1,51 +1,61 @@
+"""Files are written whole or not at all: that of a clusterer, and the target of a diffusion."""
+
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 
+import numpy as np
 import pytest
+import torch
 
-from jsem_pyg import _files
-from jsem_pyg._files import check_writable, write_whole
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.partition import diffuse_file
+
+X = np.eye(6)[np.arange(40) % 2] + 0.1 * np.random.default_rng(0).normal(size=(40, 6))
+
+
+@pytest.fixture(scope="module")
+def clusterer():
+    return DiffusionClusterer(2, n_neighbors=5, t=1.0).fit(X)
 
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_file_is_there_and_nothing_else(tmp_path):
-    path = tmp_path / "new" / "a.txt"
-    for text in ("one", "two"):
-        write_whole(str(path), lambda file, text=text: file.write(text.encode()))
-        assert path.read_text() == text
-    assert names(path.parent) == ["a.txt"]
+def is_whole(path, clusterer):
+    return np.array_equal(DiffusionClusterer.load(path).labels_, clusterer.labels_)
 
 
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_the_file_is_there_and_nothing_else(tmp_path, clusterer):
+    path = tmp_path / "new" / "a.st"
+    for given in (path, str(path)):
+        clusterer.save(given)
+        assert is_whole(path, clusterer)
+    assert names(path.parent) == ["a.st"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step, error):
-    path = tmp_path / "a.txt"
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, clusterer, step, error
+):
+    path = tmp_path / "a.st"
     path.write_text("old")
 
     def fail(*args):
         raise error("disk full")
 
-    def write(file):
-        file.write(b"half of the n")
-        if step == "write":
-            fail()
-
     with monkeypatch.context() as patch:
-        if step != "write":
-            patch.setattr(_files.os, step, fail)
+        patch.setattr(os, step, fail)
         with pytest.raises(error, match="disk full"):
-            write_whole(path, write)
+            clusterer.save(path)
     assert path.read_text() == "old"
-    assert names(tmp_path) == ["a.txt"]
+    assert names(tmp_path) == ["a.st"]
 
 
-def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path, monkeypatch):
-    steps, path = [], tmp_path / "a.txt"
+def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path, monkeypatch, clusterer):
+    steps, path = [], tmp_path / "a.st"
     fsync, replace = os.fsync, os.replace
 
     def record(name, step):
@@ -55,72 +65,72 @@ def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path, monkey
 
         return call
 
-    monkeypatch.setattr(_files.os, "fsync", record("fsync", fsync))
-    monkeypatch.setattr(_files.os, "replace", record("replace", replace))
-    write_whole(path, lambda file: file.write(b"new"))
+    monkeypatch.setattr(os, "fsync", record("fsync", fsync))
+    monkeypatch.setattr(os, "replace", record("replace", replace))
+    clusterer.save(path)
     assert steps == [("fsync", False), ("replace", False)]
 
 
-def test_writers_of_one_path_wait_for_each_other(tmp_path):
-    path, count = tmp_path / "a.txt", 4
+def test_writers_of_one_path_wait_for_each_other(tmp_path, clusterer):
+    path, count = tmp_path / "a.st", 4
     together = Barrier(count, timeout=30)
 
-    def write(number):
-        def fill(file):
-            for _ in range(100):
-                file.write(10 * str(number).encode())
-                file.flush()
-            assert Path(file.name).read_text() == 1000 * str(number)
-
-        together.wait()
-        write_whole(path, fill)
+    def write(_):
+        for _ in range(20):
+            together.wait()
+            clusterer.save(path)
 
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(write, range(count)))
-    assert path.read_text() in [1000 * str(number) for number in range(count)]
-    assert names(tmp_path) == ["a.txt"]
+    assert is_whole(path, clusterer)
+    assert names(tmp_path) == ["a.st"]
 
 
-def test_what_a_killed_process_left_is_taken(tmp_path):
-    (tmp_path / ".a.txt.tmp").write_bytes(b"half of the n")
-    write_whole(tmp_path / "a.txt", b"new")
-    assert names(tmp_path) == ["a.txt"]
-    assert (tmp_path / "a.txt").read_text() == "new"
+def test_what_a_killed_process_left_is_taken(tmp_path, clusterer):
+    (tmp_path / ".a.st.tmp").write_bytes(b"half of the n")
+    clusterer.save(tmp_path / "a.st")
+    assert names(tmp_path) == ["a.st"]
+    assert is_whole(tmp_path / "a.st", clusterer)
 
 
-def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path):
+def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path, clusterer):
     (tmp_path / "precious").write_text("old")
-    (tmp_path / ".a.txt.tmp").symlink_to(tmp_path / "precious")
+    (tmp_path / ".a.st.tmp").symlink_to(tmp_path / "precious")
     with pytest.raises(OSError, match="symbolic links"):
-        write_whole(tmp_path / "a.txt", b"new")
+        clusterer.save(tmp_path / "a.st")
     assert (tmp_path / "precious").read_text() == "old"
 
 
-@pytest.mark.skipif(_files.fcntl is None, reason="no locks here")
-def test_a_file_system_without_locks_is_written_to(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_written_to(tmp_path, monkeypatch, clusterer):
     def no_locks(file, operation):
         raise OSError("not supported")
 
-    monkeypatch.setattr(_files.fcntl, "flock", no_locks)
-    write_whole(tmp_path / "a.txt", b"new")
-    assert names(tmp_path) == ["a.txt"]
+    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", no_locks)
+    clusterer.save(tmp_path / "a.st")
+    assert names(tmp_path) == ["a.st"]
+
+
+def diffuse_to(target):
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    return diffuse_file(np.eye(2, dtype=np.float32), edge_index, target, 1.0, memory="16GB")
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="'checkpoint' to be in a folder that can be written to"):
-        check_writable("checkpoint", tmp_path / "file" / "run.st")
-    check_writable("checkpoint", tmp_path / "new" / "run.st")
-    assert names(tmp_path / "new") == []
+    with pytest.raises(OSError, match="'target' to be in a folder that can be written to"):
+        diffuse_to(tmp_path / "file" / "y.npy")
+    assert diffuse_to(tmp_path / "new" / "y.npy") == tmp_path / "new" / "y.npy"
+    assert names(tmp_path / "new") == ["y.npy"]
 
 
-def test_folders_and_devices_are_not_replaced(tmp_path):
-    pipe = tmp_path / "pipe"
+def test_folders_and_devices_are_not_replaced(tmp_path, clusterer):
+    folder, pipe = tmp_path / "folder.npy", tmp_path / "pipe.npy"
+    folder.mkdir()
     os.mkfifo(pipe)
-    for path, error in ((tmp_path, IsADirectoryError), (pipe, OSError)):
+    for path, error in ((folder, IsADirectoryError), (pipe, OSError)):
         with pytest.raises(error, match="'path' to be a file"):
-            write_whole(path, lambda file: file.write(b"new"))
+            clusterer.save(path)
         with pytest.raises(error, match="'target' to be a file"):
-            check_writable("target", path)
+            diffuse_to(path)
     assert pipe.is_fifo()
-    assert os.listdir(tmp_path) == ["pipe"]
+    assert names(tmp_path) == ["folder.npy", "pipe.npy"]
