@@ -1,31 +1,47 @@
+from pathlib import Path
+
 import numpy as np
-from command.command_cases import TOPICS, documents
-
-from jsem_pyg.command.naming import name_clusters
-from jsem_pyg.estimators.columns import name_by_columns
+import pandas as pd
+from command.command_cases import TOPICS, documents, run, use_fake_encoder
 
 
-def test_names_are_of_words_that_set_clusters_apart():
+def names_of(file, number):
+    """What a map calls its clusters, by row."""
+    result = run("map", file, "-k", number, "--layout", "none", "-o", "out")
+    assert result.exit_code == 0, result.output
+    return pd.read_csv("out/clusters.csv").name
+
+
+def test_names_are_of_words_that_set_clusters_apart(monkeypatch):
+    use_fake_encoder(monkeypatch)
     texts, topics = documents()
-    order = sorted(TOPICS)
-    names = name_clusters(texts, np.array([order.index(topic) for topic in topics]), 3)
-    for topic, name in zip(order, names, strict=True):
+    Path("texts.txt").write_text("\n".join(texts))
+    names = names_of("texts.txt", 3)
+    for topic, words in TOPICS.items():
+        name = names[np.array(topics) == topic].mode()[0]
         assert len(name.split(", ")) == 4
-        assert set(name.split(", ")) <= set(TOPICS[topic].split())
+        assert set(name.split(", ")) <= set(words.split())
 
 
-def test_a_word_and_its_plural_are_one():
+def test_a_word_and_its_plural_are_one(monkeypatch):
+    use_fake_encoder(monkeypatch)
     texts = ["ship ships", "ships ship harbour", "harbour ship", "cake", "cakes cake", "cake cakes"]
-    names = name_clusters(texts, np.array([0, 0, 0, 1, 1, 1]), 2)
-    assert names == ["ship, harbour", "cake"]
+    Path("texts.txt").write_text("\n".join(texts))
+    assert names_of("texts.txt", 2).tolist() == 3 * ["ship, harbour"] + 3 * ["cake"]
 
 
-def test_clusters_without_words_have_their_number():
-    assert name_clusters(["1 2", "3"], np.array([0, 1]), 2) == ["cluster 0", "cluster 1"]
-    assert name_clusters(["sea sea", "sea", "9"], np.array([0, 0, 1]), 2)[1] == "cluster 1"
+def test_clusters_without_words_have_their_number(monkeypatch):
+    use_fake_encoder(monkeypatch)
+    Path("texts.txt").write_text("\n".join(["1", "1 1", "1 1 1", "sea", "sea sea", "sea sea sea"]))
+    names = names_of("texts.txt", 2)
+    assert set(names[:3]) <= {"cluster 0", "cluster 1"}
+    assert set(names[3:]) == {"sea"}
 
 
 def test_clusters_of_columns_have_names_of_their_own():
-    x = np.repeat([[9.0, 0, 0, 5], [9, 0, 5, 5], [-9, 0, 0, 0], [-9, 0, 0, 0]], 20, axis=0)
-    names = name_by_columns(x + np.linspace(0, 0.1, 80)[:, None], np.arange(80) // 20, list("abcd"))
-    assert len(set(names)) == 4
+    x = np.repeat([[9.0, 0, 0, 5], [9, 0, 5, 5], [-9, 0, 0, 0], [-9, 0, 5, 0]], 20, axis=0)
+    x += np.random.default_rng(0).normal(size=x.shape) / 10
+    pd.DataFrame(x, columns=list("abcd")).to_csv("columns.csv", index=False)
+    names = names_of("columns.csv", 4)
+    assert [len(set(names[20 * i : 20 * i + 20])) for i in range(4)] == [1, 1, 1, 1]
+    assert names.nunique() == 4
