@@ -29,7 +29,6 @@ class SolverOptions:
     epsilon: float = 0.01
     absolute: bool = False
     alpha: float = 0.5
-    coarse: int = 300
     mass: Any = None
     starts: Any = None
     tol: float = 1e-3
@@ -48,7 +47,6 @@ class SolverOptions:
             check_number("mass", self.mass)
             if not 0 < self.mass <= 1:
                 raise ValueError(f"Expected 'mass' to lie in (0, 1] (got {self.mass!r}).")
-        check_positive_int("coarse", self.coarse)
         if self.starts is not None and not isinstance(self.starts, Plan):
             _check_starts(self.starts)
         check_positive("tol", self.tol)

@@ -104,7 +104,7 @@ def solve_partial(question: Question, problem: Problem, run: Run) -> Solved:
     else:
         points = points_of(question.first), points_of(question.second)
         begun = [each.moments for each in find_starts(starts, partial.problem, points, run.seed)]
-        cells = partial._replace(problem=in_cells(partial.problem, run.coarse, run.seed))
+        cells = partial._replace(problem=in_cells(partial.problem, SCHEDULE.coarse, run.seed))
         found = _race(cells, begun, temperatures, run)
         if cells.problem.shape != partial.problem.shape:
             found = _cool(partial, found.sums, temperatures[-3:], run)

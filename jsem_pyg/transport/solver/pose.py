@@ -101,7 +101,6 @@ def pose(question: Question) -> tuple[Problem, Run]:
     critical = problem.critical_epsilon() or problem.largest_given_score or 1.0
     lowest = options.epsilon * (1 / unit if options.absolute else critical)
     run = Run(
-        lowest, critical, options.tol, options.max_iter, options.coarse, options.seed,
-        not options.absolute, unit,
+        lowest, critical, options.tol, options.max_iter, options.seed, not options.absolute, unit,
     )  # fmt: skip
     return resolved(problem, lowest, unit), run

@@ -53,7 +53,7 @@ def _coarse_to_fine(
     """Find the best states between cells, of one or two levels: the last level, names, states."""
     levels = [
         in_cells(problem, size, run.seed)
-        for size in sorted({run.coarse, max(SCHEDULE.middle, run.coarse)})
+        for size in (SCHEDULE.coarse, SCHEDULE.middle)
         if max(problem.shape) > 1.5 * size
     ] or [problem]
     states, names = race_at(levels[0], starts, hot, run)

@@ -21,7 +21,8 @@ class Schedule:
     match_tol: float = 1e-2
 
     # Race: all starts between a few cells, the best of them between more cells.
-    middle: int = 800  # cells of the second level
+    coarse: int = 300  # cells of the first level
+    middle: int = 800  # and of the second
     cell_training: int = 32  # points a cell
     cell_iterations: int = 6  # of k-means
     hot: tuple[float, ...] = (0.3, 0.3 / 1.5**3)  # where starts begin
@@ -76,7 +77,6 @@ class Run:
     critical: float  # the one above which the plan is p q^T
     tol: float = 1e-3
     max_iter: int = 20  # updates of the moments at the last temperature
-    coarse: int = 300  # cells of the first level
     seed: int = 0
     may_stop: bool = True  # before the last temperature, if rows are sharp
     unit: float = 1.0  # one of its squared costs, in the user's unit

@@ -41,7 +41,6 @@ def gromov_wasserstein(
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
     mass: float | Literal["source"] | None = None,
-    coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
     max_iter: int = 20,
@@ -88,7 +87,6 @@ def gromov_wasserstein(
             of both sides. "source" keeps the masses of the source alone, and all its points
             find partners: semi-relaxed, such as a sample that is mapped into an atlas. None: both
             masses are kept.
-        coarse: the number of cells that starts are compared on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
             "zero" (the independent plan); or a plan to go on from. None: all; without "heat" if
@@ -120,7 +118,7 @@ def gromov_wasserstein(
     """
     question = read_question(
         source, target, cost=cost, p=p, q=q, features=features, known_pairs=known_pairs,
-        epsilon=epsilon, absolute=absolute, alpha=alpha, mass=mass, coarse=coarse, starts=starts,
+        epsilon=epsilon, absolute=absolute, alpha=alpha, mass=mass, starts=starts,
         tol=tol, max_iter=max_iter, seed=seed, backend=backend, progress=progress,
     )  # fmt: skip
     return solve(question, cools_copies=True)
