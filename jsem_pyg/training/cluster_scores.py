@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._precision import center_and_normalize, compute_dtype
+from .._precision import center_and_normalize
 from ..diffusion.heat_coefficients import heat_coefficients, heat_degree
 from ..diffusion.times import MARGIN
 from ..operators.laplacian import laplacian_operator
@@ -65,7 +65,7 @@ def stability(
     share = torch.zeros(len(labels), dtype=torch.float64)
     share.index_add_(0, source.cpu(), weight.cpu().double())
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)  # zero without edges
-    root = share.sqrt().to(graph.x.device, compute_dtype(graph.x))  # half is too coarse for sums
+    root = share.sqrt().to(graph.x.device, torch.float32)  # more digits than TOLERANCE has
     at_first = F.one_hot(labels, count) * root[:, None]
     # <a, exp(-tL) a> is a sum of <a, T_k(S) a>, whatever the times; T_j(S) a and the next one give
     # those for 2j and 2j + 1.
