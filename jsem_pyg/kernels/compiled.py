@@ -27,18 +27,13 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(**options)(function)
-        keep_compiled(kernel)
+        try:
+            kernel._cache = _Cache(function)  # as its `enable_caching` does
+        except (RuntimeError, OSError) as error:  # no folder to write to, no source to compare with
+            _log_once("made", error)
         return kernel
 
     return decorate
-
-
-def keep_compiled(kernel: Any) -> None:
-    """Keep on disk what numba compiles a function to, if possible."""
-    try:
-        kernel._cache = _Cache(kernel.py_func)  # as its `enable_caching` does
-    except (RuntimeError, OSError) as error:  # no folder to write to, no source to compare with
-        _log_once("made", error)
 
 
 class _Cache(FunctionCache):

@@ -3,32 +3,36 @@
 A point stays about where it was from one time to the next, so that what moves is seen to move.
 """
 
-import warnings
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.linalg import orthogonal_procrustes
+from scipy.sparse import csr_array
 from torch import Tensor
 
-from .._extras import import_optional
 from .._precision import unit_rows
+from .._progress import progress_bar
 from ..diffusion import heat_diffusion
+from ..kernels.threads import run_on_rows
 from ..neighbors import knn_search
 from ..training.training_graph import TrainingGraph
 from .findings import Findings
 
 LAYOUTS = ("auto", "umap", "pca")
-FEW = 1000  # points up to which "auto" takes t-SNE: UMAP at first compiles for longer than it draws
+FEW = 1000  # points up to which "auto" takes t-SNE, which keeps 2 to 6 % more neighbours of these
 DIMENSIONS = 50  # that features are reduced to, before they diffuse
 NEIGHBOURS = 15
 FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
 MANY = 20_000  # points, whose neighbours are searched approximately: in a fifth of the time
-FIRST = 150  # epochs of the first UMAP layout of these; by its own 200, 0 to 4 % more are kept
-EPOCHS = 50  # of those that begin with another one; 100 keep hardly more neighbours
+FIRST, FIRST_OF_MANY = 1000, 300  # epochs of the first UMAP layout
+EPOCHS = 100  # of those that begin with another one
 STEPS = 300  # of t-SNE, the fewest that it takes
-RATE = 0.25  # at which these learn: at 1, points move 1.3 to 2.5 times as far between two times
+RATE = 0.12  # at which UMAP goes on from another one: at .25, fewer neighbours are kept
+MUCH = 1 << 15  # edges that several threads share
+BISECTIONS, NARROWEST = 40, 1e-3  # of a point's width, and that over its mean distance, as in UMAP
 SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
 
 
@@ -45,12 +49,7 @@ def choose_layout(layout: str, num_points: int) -> str:
 
 
 def place_points(
-    graph: TrainingGraph,
-    found: Findings,
-    times: Sequence[float],
-    layout: str,
-    seed: int,
-    progress: bool = True,
+    graph: TrainingGraph, found: Findings, times: Sequence[float], layout: str, seed: int, bar: bool
 ) -> np.ndarray:
     """Place the points at each time, ascending: [T, N, 2] in float32."""
     signal = reduce_features(graph.x, seed)
@@ -66,8 +65,8 @@ def place_points(
     place = _tsne if layout == "tsne" else _umap
     placed: list[np.ndarray] = []  # the last time first: an earlier one begins with the next
     for i, z in enumerate(reversed(stages)):
-        bar = f"drawing {i + 1} of {len(stages)}" if progress else None
-        new = place(z, placed[-1] if placed else by_axes[-1], seed, not placed, bar)
+        name = f"drawing {i + 1} of {len(stages)}" if bar else None
+        new = place(z, placed[-1] if placed else by_axes[-1], seed, not placed, name)
         placed.append(_onto(placed[-1] if placed else new, new))
     return np.stack(placed[::-1])
 
@@ -83,10 +82,7 @@ def reduce_features(x: Tensor, seed: int) -> Tensor:
 
 
 def _project(stages: Sequence[Tensor], of: Tensor, components: int, seed: int) -> np.ndarray:
-    """Project T stages [N, D] on the principal axes of one, to zero if there are fewer: [T, N, C].
-
-    C is `components`.
-    """
+    """Project T stages [N, D] on principal axes of one: [T, N, components], zeros beyond these."""
     from sklearn.decomposition import PCA
 
     places = np.zeros((len(stages), len(of), components), np.float32)
@@ -115,31 +111,45 @@ def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool, bar: str | No
 
 
 def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool, bar: str | None) -> np.ndarray:
-    """Lay the rows out by UMAP, from where they start; the search for neighbours is ours."""
-    umap = import_umap()
-    flat = np.ptp(start, axis=0) == 0  # UMAP divides by the extent along each axis
-    noise = np.random.default_rng(seed).standard_normal(start.shape, np.float32)
-    start = np.where(flat, noise, start)
+    """Lay the rows out by UMAP, from where they start; alike on any number of threads."""
+    from ..kernels.map_forces import move_points
+
+    random = np.random.default_rng(seed)
+    noise = random.standard_normal(start.shape, np.float32)
+    start = np.where(np.ptp(start, axis=0) > 0, start, noise)  # along an axis without extent
+    place = (10 * (start - start.min(0)) / np.ptp(start, axis=0)).astype(np.float32, order="C")
+    moved = np.empty_like(place)
     index = "auto" if len(z) <= MANY else "ivf"
-    neighbor, distance = knn_search(z, NEIGHBOURS - 1, "l2", index, seed=seed, progress=False)
-    itself = torch.arange(len(z))[:, None]
-    known = (
-        torch.cat([itself, neighbor], dim=1).numpy(),
-        torch.cat([distance.new_zeros(len(z), 1), distance], dim=1).numpy(),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it cannot transform other points
-        return umap.UMAP(
-            n_neighbors=NEIGHBOURS,
-            init=start,
-            random_state=seed,
-            n_jobs=1,
-            precomputed_knn=known,
-            n_epochs=EPOCHS if not is_first else FIRST if len(z) > MANY else None,
-            learning_rate=1.0 if is_first else RATE,
-            tqdm_kwds={"desc": bar, "leave": False, "disable": None if bar else True},
-            force_approximation_algorithm=True,  # or it would search once more
-        ).fit_transform(z.numpy())
+    edges = join_neighbours(*knn_search(z, NEIGHBOURS - 1, "l2", index, seed=seed, progress=False))
+    parts = edges.indptr, edges.indices, edges.data.astype(np.float32)
+    epochs = EPOCHS if not is_first else FIRST if len(z) <= MANY else FIRST_OF_MANY
+    with progress_bar(bar or "", epochs, bar is not None) as advance:
+        for epoch, key in enumerate(random.integers(2**63, size=epochs)):
+            rate: Any = np.float32((1 if is_first else RATE) * (1 - epoch / epochs))
+            run_on_rows(move_points, *parts, place, moved, key, epoch, rate, threads_from=MUCH)
+            place, moved = moved, place
+            advance(1)
+    return place
+
+
+def join_neighbours(neighbor: Tensor, distance: Tensor) -> csr_array:
+    """Weigh the edges to neighbours [N, k] by distances [N, k] as UMAP does: 0 to 1, symmetric.
+
+    The nearest neighbour of a point counts fully, all of them together log2(k + 1).
+    """
+    distance, tiny = distance.double(), torch.finfo(torch.float64).tiny
+    nearest = distance.masked_fill(distance == 0, math.inf).amin(1, keepdim=True)
+    excess, whole = (distance - nearest).clamp(min=0), math.log2(distance.size(1) + 1)
+    low, high = torch.zeros_like(nearest), excess.amax(1, keepdim=True)
+    for _ in range(BISECTIONS):
+        width = ((low + high) / 2).clamp(min=tiny)
+        is_wide = (-excess / width).exp().sum(1, keepdim=True) > whole
+        low, high = torch.where(is_wide, low, width), torch.where(is_wide, width, high)
+    weight = (-excess / torch.maximum(width, NARROWEST * distance.mean(1, keepdim=True))).exp()
+    rows = np.arange(0, weight.numel() + 1, weight.size(1))
+    joined = csr_array((weight.flatten().numpy(), neighbor.flatten().numpy(), rows))
+    reverse = joined.T.tocsr()
+    return joined + reverse - joined * reverse
 
 
 def _onto(target: np.ndarray, placed: np.ndarray) -> np.ndarray:
@@ -147,17 +157,3 @@ def _onto(target: np.ndarray, placed: np.ndarray) -> np.ndarray:
     placed = placed - placed.mean(0)
     turn, _ = orthogonal_procrustes(placed, target - target.mean(0))
     return (placed @ turn / max(placed.std(), np.finfo(np.float32).tiny)).astype(np.float32)
-
-
-def import_umap() -> Any:
-    """Import UMAP, or raise an ImportError that says how to get it; keep what it compiles."""
-    umap = import_optional("umap", "layout='umap' (unlike layout='pca')")
-    from numba.core.dispatcher import Dispatcher
-
-    from ..kernels.compiled import keep_compiled
-
-    for part in (umap.umap_, umap.layouts):
-        for each in vars(part).values():
-            if isinstance(each, Dispatcher) and each.stats.cache_path is None:
-                keep_compiled(each)
-    return umap

@@ -21,8 +21,8 @@ from .content import (
     read_texts,
     to_grid,
 )
-from .findings import Findings, read_findings
-from .layout import LAYOUTS, choose_layout, choose_times, import_umap, place_points
+from .findings import read_findings
+from .layout import LAYOUTS, choose_layout, choose_times, place_points
 from .page import plotly_script, render, score_table, settings_table
 
 if TYPE_CHECKING:
@@ -73,10 +73,9 @@ def report(
             mappings. A number may be a mean and a standard deviation.
         settings: a mapping, what is needed to make this again. Versions are added.
         title: of the page.
-        layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"
-            (principal axes of the last time, for all times: cheap and linear), or "auto": t-SNE
-            for up to 1,000 points, for which UMAP may compile for longer than it draws, and UMAP
-            for more. Fewer than 30 points have "pca" always.
+        layout: "umap" (the last time first, each other beginning with it), "pca" (principal axes
+            of the last time, for all times: cheap and linear), or "auto": t-SNE for up to 1,000
+            points, UMAP for more. Fewer than 30 points have "pca" always.
         random_state: of whatever is random in the layout.
         progress: show a bar while UMAP works, where there is a terminal to show it in.
 
@@ -121,8 +120,6 @@ def report(
     times = choose_times(float(found.t), num_points)
     layout = choose_layout(layout, num_points)
     plotly_script()  # an ImportError before the work, not after it
-    if layout == "umap":
-        import_umap()
     check_writable("path", target)
 
     places = place_points(graph, found, times, layout, random_state, progress)
@@ -133,6 +130,7 @@ def report(
         **({} if pictures is None else {"images": pictures}),
         **({} if sizes is None else {"counts": sizes}),
     }
+    share = found.distinctness
     content = {
         "points": num_points,
         "texts": texts,
@@ -151,17 +149,10 @@ def report(
         groupings=groupings,
         times=times,
         sized=sizes is not None,
-        distinctness=_distinctness(found, len(groupings[0].names)),
+        distinctness=None if share is None else say_distinctness(share, len(groupings[0].names)),
         layout={"tsne": "t-SNE"}.get(layout, layout.upper()),
         **tables,
     )
     encoded = page.encode("utf-8", "backslashreplace")  # halves of characters
     write_whole(target, encoded)
     return target
-
-
-def _distinctness(found: Findings, num_clusters: int) -> str | None:
-    """Say how distinct the clusters are, if that was measured."""
-    if found.distinctness is None:
-        return None
-    return say_distinctness(found.distinctness, num_clusters)

@@ -10,14 +10,18 @@ import pytest
 import torch
 from dense import exact_heat_diffusion
 from report_cases import HOSTILE, Page, blobs, texts
+from scipy.optimize import brentq
 from sklearn.decomposition import PCA
+from sklearn.neighbors import kneighbors_graph
 from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings, page, report
+from jsem_pyg.report.layout import join_neighbours
 from jsem_pyg.training import fit
+from jsem_pyg.transforms import FaissKNNGraph
 
 
 @pytest.fixture(autouse=True)
@@ -118,14 +122,6 @@ def test_of_many_points_there_are_fewer_times(tmp_path):
     assert written.content()[0]["times"] == [0.0, 1.0, 4.0]
 
 
-def test_what_umap_compiles_is_kept_on_disk(tmp_path):
-    umap = pytest.importorskip("umap")
-    (tmp_path / "a").touch()
-    with pytest.raises(OSError, match="'path'"):  # before it is called
-        report(*blobs(), tmp_path / "a" / "map.html", layout="umap")
-    assert umap.umap_.smooth_knn_dist.stats.cache_path
-
-
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_few_points(tmp_path, count):
     empty = torch.empty(2, 0, dtype=torch.int64)
@@ -161,12 +157,11 @@ def test_bad_arguments(tmp_path, options, match):
         write(tmp_path, **options)
 
 
-@pytest.mark.parametrize(("package", "needed"), [("plotly.offline", "plotly"), ("umap", "umap")])
-def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package, needed):
+def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch):
     monkeypatch.undo()  # the short script
-    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
     monkeypatch.setattr(sys.modules["jsem_pyg.report.report"], "place_points", None)
-    with pytest.raises(ImportError, match=rf'{needed}.*pip install "jsem_pyg\[report\]"'):
+    with pytest.raises(ImportError, match=r'plotly.*pip install "jsem_pyg\[report\]"'):
         write(tmp_path, layout="umap")
 
 
@@ -312,9 +307,9 @@ def test_points_follow_the_heat_on_the_axes_of_the_last_time(tmp_path):
         assert abs(np.corrcoef(wanted[:, axis], placed[:, axis])[0, 1]) > 0.9999
 
 
-@pytest.mark.parametrize("layout", ["auto", pytest.param("umap", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", ["auto", "umap"])
 def test_layouts_keep_points_where_they_were(tmp_path, layout, monkeypatch, capsys):
-    """By t-SNE, and by UMAP, which compiles for some seconds, and shows a bar in a terminal."""
+    """By t-SNE, and by UMAP, which shows a bar in a terminal."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     data, found = blobs(each=30)
 
@@ -333,3 +328,42 @@ def test_layouts_keep_points_where_they_were(tmp_path, layout, monkeypatch, caps
     if layout == "umap":  # t-SNE of few points begins with their axes, and draws nothing
         assert "drawing 5 of 5" in capsys.readouterr().err
         assert not np.array_equal(places, placed(seed=1))
+
+
+def test_umap_keeps_neighbours_that_axes_lose_on_any_number_of_threads(tmp_path):
+    x = torch.randn(2400, 8, generator=torch.Generator().manual_seed(0))
+    data = FaissKNNGraph(10, "l2")(Data(x=x + 8 * torch.eye(8)[torch.arange(2400) % 8]))
+    data.x[:20] = data.x[20]  # copies
+    found = Findings(torch.zeros(2400, dtype=torch.int64), torch.ones(data.num_edges), t=0.0)
+
+    def placed(layout):
+        return write(tmp_path, data, found, layout=layout).content()[1]["places"][0].astype(float)
+
+    def neighbours(points):
+        return kneighbors_graph(points, 15)
+
+    true, by_umap = neighbours(normalize(data.x - data.x.mean(0)).numpy()), placed("umap")
+    kept = [true.multiply(neighbours(each)).sum() for each in (placed("pca"), by_umap)]
+    assert kept[1] > 1.5 * kept[0]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 2)
+    try:
+        assert np.array_equal(by_umap, placed("umap"))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_edges_are_weighed_by_the_equation_of_umap():
+    """McInnes, Healy and Melville 2018, section 3.1, solved by SciPy."""
+    points = np.random.default_rng(0).normal(size=(40, 3))
+    distance = np.sqrt(((points[:, None] - points) ** 2).sum(-1))
+    order = distance.argsort(1)[:, 1:15]
+    near = np.take_along_axis(distance, order, 1)
+    weight = np.zeros((40, 40))
+    for i, excess in enumerate(near - near[:, :1]):
+        width = brentq(lambda w, excess=excess: np.exp(-excess / w).sum() - np.log2(15), 1e-3, 1e3)
+        weight[i, order[i]] = np.exp(-excess / width)
+    found = join_neighbours(torch.from_numpy(order), torch.from_numpy(near)).toarray()
+    assert np.allclose(found, weight + weight.T - weight * weight.T, atol=1e-8)
+    same = join_neighbours(torch.from_numpy(order), torch.zeros(40, 14)).toarray()
+    assert set(np.unique(same)) == {0.0, 1.0}  # copies belong together
