@@ -62,7 +62,9 @@ def read_rep(
     points = adata.obsm[key]
     points = points.toarray() if issparse(points) else np.asarray(points)
     if points.ndim != 2 or points.shape[1] == 0:
-        raise ValueError(f"Expected '{owner}.obsm[{key!r}]' to have columns (got {points.shape}).")
+        raise ValueError(
+            f"Expected '{owner}.obsm[{key!r}]' to have columns (got {list(points.shape)})."
+        )
     if points.dtype.kind in "iu":  # such as pixels, of which float32 has too few digits
         points = points.astype(np.float64)
     found: np.ndarray = read_numbers(f"{owner}.obsm[{key!r}]", points)

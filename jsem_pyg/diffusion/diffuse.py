@@ -55,7 +55,9 @@ def diffuse(
         )
     heat = operator if isinstance(operator, HeatOperator) else HeatOperator(operator)
     if heat.num_nodes != x.size(-2):
-        raise ValueError(f"Expected 'x' to have {heat.num_nodes} nodes (got {x.size(-2)}).")
+        raise ValueError(
+            f"Expected 'x' to have {heat.num_nodes} nodes, as 'operator' (got {x.size(-2)})."
+        )
     options = HeatOptions(degree, tol)
     if isinstance(t, Filter):
         out = evolve(x, heat, t, options)

@@ -152,6 +152,7 @@ def _read_entries(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
             index, value = sparse.indices(), sparse.values()
     check_float("A", value)
     if shape != (num_nodes, num_nodes):
-        raise ValueError(f"Expected 'A' to be [{num_nodes}, {num_nodes}] (got {list(shape)}).")
+        expected = f"[{num_nodes}, {num_nodes}], as 'x' has rows"
+        raise ValueError(f"Expected 'A' to have shape {expected} (got {list(shape)}).")
     check_finite("A", value)
     return index[0], index[1], value

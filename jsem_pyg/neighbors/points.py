@@ -125,7 +125,10 @@ def place_points(x_new: Any, fitted: Points) -> Points:
     _check_matrix("x_new", x_new)
     num_features = fitted.coordinates.size(1)
     if x_new.size(1) != num_features:
-        raise ValueError(f"Expected 'x_new' to have {num_features} columns (got {x_new.size(1)}).")
+        raise ValueError(
+            f"Expected 'x_new' to have the {num_features} columns of the fitted points "
+            f"(got {x_new.size(1)})."
+        )
     coordinates = _plain(x_new).to(fitted.coordinates.dtype)
     _largest_entry("x_new", coordinates, fitted.metric)
     if fitted.metric == "cosine":

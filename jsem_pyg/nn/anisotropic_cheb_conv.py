@@ -164,5 +164,7 @@ def check_channels(
     if width < 0:
         width = int(getattr(lin, "in_channels", -1)) // num_scales
     if width > 0 and x.size(-1) != width:
-        raise ValueError(f"Expected 'x' to have {width} channels (got {x.size(-1)}).")
+        raise ValueError(
+            f"Expected 'x' to have {width} channels, as 'in_channels' says (got {x.size(-1)})."
+        )
     check_type_of_layer("x", x, lin)

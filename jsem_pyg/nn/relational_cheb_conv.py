@@ -119,8 +119,10 @@ class RelationalChebConv(torch.nn.Module):
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
         start = initial_times("t", t)
         if start.shape not in ((), (num_relations,)):
-            got = list(start.shape)
-            raise ValueError(f"Expected one 't', or {num_relations} of relations (got {got}).")
+            raise ValueError(
+                f"Expected 't' to be a number, or one for each of {num_relations} relations (got "
+                f"shape {list(start.shape)})."
+            )
         self.time = DiffusionTime(start.expand(num_relations), learn_t)
         heat: dict[str, Any] = {"normalization": "rw", "tol": 0.1} | kwargs
         self.options = HeatOptions(**heat)
@@ -144,7 +146,8 @@ class RelationalChebConv(torch.nn.Module):
             self.lin(x[:0])  # a lazy map takes its width from its first call
         if x.dim() != 2 or x.size(1) != self.lin.in_channels:
             raise ValueError(
-                f"Expected 'x' to be [N, {self.lin.in_channels}] (got {list(x.shape)})."
+                f"Expected 'x' to be [N, {self.lin.in_channels}], by 'in_channels' (got "
+                f"{list(x.shape)})."
             )
         given = edge_index, edge_type, edge_weight
         graph = self._reader.recall(

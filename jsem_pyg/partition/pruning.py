@@ -100,7 +100,9 @@ def _read_conductance(conductance: Tensor, structure: GraphStructure) -> Tensor:
     columns = conductance.detach().to(structure.device)
     columns = columns[:, None] if columns.dim() == 1 else columns
     if columns.size(1) == 0:
-        raise ValueError(f"Expected a column of 'conductance' a layer (got {list(columns.shape)}).")
+        raise ValueError(
+            f"Expected 'conductance' to have a column for each layer (got {list(columns.shape)})."
+        )
     if columns.numel() and float(columns.min()) < 0:
         raise ValueError(f"Expected 'conductance' to be >= 0 (got {float(columns.min())}).")
     return columns

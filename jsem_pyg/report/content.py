@@ -66,7 +66,9 @@ def read_texts(name: str, texts: Any, count: int | None = None) -> list[str]:
     if not is_list or not all(isinstance(each, str) for each in found):
         raise TypeError(f"Expected '{name}' to be a list of strings (got {texts!r:.200}).")
     if count is not None and len(found) != count:
-        raise ValueError(f"Expected '{name}' to be {count} strings, one each (got {len(found)}).")
+        raise ValueError(
+            f"Expected '{name}' to be {count} strings, one for each point (got {len(found)})."
+        )
     return found
 
 

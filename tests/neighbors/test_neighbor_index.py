@@ -100,7 +100,7 @@ def test_no_new_point():
     ("x_new", "k", "error", "message"),
     [
         (points(3), 151, ValueError, "at most the number of fitted points .got k=151 for 150"),
-        (points(3, dim=5), None, ValueError, "to have 4 columns .got 5"),
+        (points(3, dim=5), None, ValueError, "4 columns of the fitted points .got 5"),
         (torch.full((1, 4), 1e20), None, ValueError, "'x_new' to lie within 1e15"),
         (torch.zeros(1, 4), None, ValueError, "'x_new' without zero vectors"),
     ],

@@ -63,7 +63,8 @@ def _check_graph(data: Data) -> GraphStructure:
     x = data.get("x")
     if isinstance(x, np.memmap):  # which is not read here
         if x.ndim != 2 or x.dtype.kind != "f":
-            raise ValueError(f"Expected floats 'data.x' [N, D] (got {x.dtype} {list(x.shape)}).")
+            got = f"{x.dtype} of shape {list(x.shape)}"
+            raise ValueError(f"Expected 'data.x' to hold floats of shape [N, D] (got {got}).")
     elif x is not None:
         check_points("data.x", x)
     structure, _ = read_data(data, None if x is None else x.shape[0])

@@ -43,8 +43,10 @@ def cut_rows(
     Blocks that follow each other go to one process where there are several times as many.
     """
     if partition.num_nodes != structure.num_nodes:
-        got = f"got one of {partition.num_nodes}"
-        raise ValueError(f"Expected a 'partition' of {structure.num_nodes} nodes ({got}).")
+        raise ValueError(
+            f"Expected 'partition' to be of the graph's {structure.num_nodes} nodes "
+            f"(got one of {partition.num_nodes})."
+        )
     if partition.num_parts % num_ranks:
         raise ValueError(
             f"Expected 'partition' to have {num_ranks} parts, one for every process, or a multiple "
