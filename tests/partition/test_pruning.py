@@ -143,7 +143,7 @@ def laplacian(data, h, kept, normalization):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"conductance": torch.ones(6, 0)}, "a column of 'conductance'"),
+        ({"conductance": torch.ones(6, 0)}, "'conductance' to have a column"),
         ({"conductance": torch.tensor([1.0, 1, 1, 1, -0.1, -0.1])}, ">= 0 .got -0.1"),
         ({"max_share": 1.5}, r"'max_share' to lie in \(0, 1\]"),
         ({"data": Data(x=torch.ones(3, 1))}, "'data' to have 'edge_index'"),
