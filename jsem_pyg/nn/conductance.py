@@ -165,7 +165,9 @@ def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> M
         return conductance
     if not isinstance(conductance, str) or conductance not in CONDUCTANCES:
         names = ", ".join(map(repr, CONDUCTANCES))
-        raise ValueError(f"Expected 'conductance' to be {names} or a module (got {conductance!r}).")
+        raise ValueError(
+            f"Expected 'conductance' to be {names} or a torch.nn.Module (got {conductance!r})."
+        )
     kind = CONDUCTANCES[conductance]
     if kind is AgreementConductance:
         return kind()
