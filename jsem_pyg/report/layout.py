@@ -147,7 +147,8 @@ def join_neighbours(neighbor: Tensor, distance: Tensor) -> csr_array:
         low, high = torch.where(is_wide, low, width), torch.where(is_wide, width, high)
     weight = (-excess / torch.maximum(width, NARROWEST * distance.mean(1, keepdim=True))).exp()
     rows = np.arange(0, weight.numel() + 1, weight.size(1))
-    joined = csr_array((weight.flatten().numpy(), neighbor.flatten().numpy(), rows))
+    parts, size = (weight.flatten().numpy(), neighbor.flatten().numpy(), rows), len(weight)
+    joined = csr_array(parts, shape=(size, size))  # the last point may be nobody's neighbour
     reverse = joined.T.tocsr()
     return joined + reverse - joined * reverse
 

@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.kernels.map_forces import move_points
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.report import Findings, page, report
 from jsem_pyg.report.layout import join_neighbours
@@ -353,9 +354,21 @@ def test_umap_keeps_neighbours_that_axes_lose_on_any_number_of_threads(tmp_path)
         torch.set_num_threads(threads)
 
 
+def test_an_edge_moves_its_points_in_its_share_of_the_epochs():
+    place = np.random.default_rng(0).normal(size=(2, 2)).astype(np.float32)
+    edges = np.array([0, 1, 2]), np.array([1, 0]), np.array([0.25, 1.0], np.float32)
+    moves = []
+    for epoch in range(8):
+        moved = np.empty_like(place)
+        move_points(*edges, place, moved, 7, epoch, np.float32(0.1), 0, 2)
+        moves.append((moved != place).any(1))
+    assert np.sum(moves, 0).tolist() == [2, 8]
+
+
 def test_edges_are_weighed_by_the_equation_of_umap():
     """McInnes, Healy and Melville 2018, section 3.1, solved by SciPy."""
     points = np.random.default_rng(0).normal(size=(40, 3))
+    points[-1] += 100  # nobody's neighbour
     distance = np.sqrt(((points[:, None] - points) ** 2).sum(-1))
     order = distance.argsort(1)[:, 1:15]
     near = np.take_along_axis(distance, order, 1)
