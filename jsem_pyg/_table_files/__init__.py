@@ -7,7 +7,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,8 @@ def read_rows(
                 table = table.reset_index()
             return table.rename(columns=str)
         if suffix == ".xlsx":
-            return _read_table(_largest_sheet(path), ",", reading, strings)
+            points = replace(reading, decimal=None)  # as numbers of a sheet have it
+            return _read_table(_largest_sheet(path), ",", points, strings)
         text = _read_text(path, reading.encoding)
         if suffix in (".json", ".jsonl"):
             lines = [line for line in text.split("\n") if line.strip()]

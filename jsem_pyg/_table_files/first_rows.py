@@ -176,7 +176,7 @@ def _name_columns(rows: list[list[str]], titles: int) -> tuple[list[str], int]:
     """Return the names of the columns, and the first row below if they are not in one line.
 
     Units or more names are in rows below the header that have no number above columns of numbers.
-    Names that repeat are joined with those of the row above or below: "Exports 2019".
+    A name that occurs twice is completed by the row above or below it: "Exports 2019".
     """
     names, *below = [[cell.strip() for cell in row] for row in rows[titles:]]
     more = max(k for k in range(4) if all(_names_more(row, below[k:]) for row in below[:k]))
