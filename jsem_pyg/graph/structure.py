@@ -330,7 +330,8 @@ def _refuse(row: Tensor, col: Tensor, num_nodes: int) -> NoReturn:
     if loops:
         raise ValueError(
             f"Expected 'edge_index' without self-loops (got {loops}). To fix this, call "
-            "torch_geometric.utils.remove_self_loops(edge_index, edge_weight)."
+            "torch_geometric.utils.remove_self_loops(edge_index, edge_weight); for a Data of "
+            "directed edges or with 'edge_type', data = jsem_pyg.transforms.BothDirections()(data)."
         )
     key = row * num_nodes + col
     alone = (~torch.isin(key, col * num_nodes + row)).nonzero()[:, 0]

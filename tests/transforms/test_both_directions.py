@@ -62,7 +62,8 @@ def test_types_are_kept_or_doubled(keep_types):
     x, is_edge = torch.eye(12).double(), data.edge_index[0] != data.edge_index[1]
     one_sided, kind = data.edge_index[:, is_edge], data.edge_type[is_edge]
     both, added = torch.cat([one_sided, one_sided.flip(0)], 1), kind.repeat(2) + 8
-    for edges, types in ((one_sided, kind), (both, added)):
+    looped = data.edge_index, data.edge_type
+    for edges, types in (looped, (one_sided, kind), (both, added)):
         with pytest.raises(ValueError, match=r"BothDirections\(\)"):
             layer(x, edges, edge_type=types)
     out = BothDirections(keep_types)(data)
