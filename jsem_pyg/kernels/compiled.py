@@ -28,7 +28,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(**options)(function)
         try:
-            kernel._cache = _Cache(function)  # as its `enable_caching` does
+            kernel._cache = _cache_of(function)  # as its `enable_caching` does
         except (RuntimeError, OSError) as error:  # no folder to write to, no source to compare with
             _log_once("made", error)
         return kernel
@@ -36,29 +36,32 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-class _Cache(FunctionCache):
-    """numba's cache, without which the kernels run as well."""
+def _cache_of(function: Callable[..., Any]) -> FunctionCache:
+    """Make numba's cache of a function, which runs without it as well."""
+    found: Any = FunctionCache(function)
+    found._cache_file._source_stamp = (found._cache_file._source_stamp, _stamp_of_all())
+    # Reading a damaged file may raise anything, and nothing could be saved in its place; writing, a
+    # folder that has gone, a full disk, a damaged index.
+    found.load_overload = _harmless(found.load_overload, "read", found.flush)
+    found.save_overload = _harmless(found.save_overload, "written", lambda: None)
+    return found
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, _stamp_of_all())
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the function compiled for these types, or None."""
+def _harmless(
+    attempt: Callable[..., Any], trouble: str, mend: Callable[[], None]
+) -> Callable[..., Any]:
+    """Return a function whose errors are logged and mended; its result is then None."""
+
+    def outside(*args: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
-        except Exception as error:  # a damaged file may raise anything
-            _log_once("read", error)
+            return attempt(*args)
+        except Exception as error:
+            _log_once(trouble, error)
             with suppress(OSError):
-                self.flush()  # or nothing could be saved either
+                mend()
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for these types, if that works."""
-        try:
-            super().save_overload(sig, data)
-        except Exception as error:  # a folder that has gone, a full disk, a damaged index
-            _log_once("written", error)
+    return outside
 
 
 @cache
