@@ -11,9 +11,9 @@ from . import registered_op  # noqa: F401 (the op that compiled code calls)
 from .diffuse import diffuse
 from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
-from .heat_coefficients import heat_coefficients, heat_degree
 from .low_modes import low_modes
 from .sketch import sketch_nodes
+from .times import heat_coefficients, heat_degree
 
 __all__ = [
     "diffuse",

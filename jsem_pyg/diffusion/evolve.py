@@ -22,9 +22,8 @@ from ..kernels.chebyshev import SeriesOperator
 from ..kernels.torch_func import is_transformed
 from ..operators import HeatOperator
 from ..operators.laplacian import MANY_SLOTS, MakeMatrix, laplacian_entries, operator_of_entries
-from .heat_coefficients import LONGEST
 from .options import HeatOptions
-from .times import Times
+from .times import LONGEST, Times
 
 _log = logging.getLogger(__name__)
 

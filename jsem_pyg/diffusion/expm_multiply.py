@@ -23,9 +23,8 @@ from .._checks import (
 from ..graph import GraphStructure
 from ..operators import HeatOperator
 from .evolve import evolve
-from .heat_coefficients import LONGEST
 from .options import HeatOptions
-from .times import check_signal, check_single_time, read_times
+from .times import LONGEST, check_signal, check_single_time, read_times
 
 _GROWTH = 30.0  # a step multiplies a column by e^30 at most
 # A column keeps at least this share of what the bound of the spectrum allows it to become. Of a

@@ -32,9 +32,8 @@ from .._checks import check_choice
 from ..graph import GraphStructure
 from .evolve import evolve, heat_operator
 from .filters import FilterBank, FromFunction
-from .heat_coefficients import heat_degree
 from .options import HeatOptions
-from .times import MARGIN, read_times
+from .times import MARGIN, heat_degree, read_times
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .._precision import full_precision
-from ..diffusion.heat_coefficients import coefficients_at
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import read_times, series_degree
+from ..diffusion.times import coefficients_at, read_times, series_degree
 from ..graph.relations import UndirectedEdges, say_of_self_loops
 from ..graph.structure import GraphStructure
 from ..operators import HeatOperator

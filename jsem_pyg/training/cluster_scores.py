@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._precision import center_and_normalize
-from ..diffusion.heat_coefficients import heat_coefficients, heat_degree
-from ..diffusion.times import MARGIN
+from ..diffusion.times import MARGIN, heat_coefficients, heat_degree
 from ..operators.laplacian import laplacian_operator
 from .clusters import merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng

@@ -21,7 +21,7 @@ BOXES = {
     "structure": (2.5, 3, "GraphStructure", "graph/reader.py"),
     "conductance": (2.5, 2, "conductance h", "nn/conductance.py"),
     "operator": (5.0, 2.5, "HeatOperator: S, rate", "operators/laplacian.py"),
-    "coefficients": (5.0, 1, "coefficients", "diffusion/heat_coefficients.py"),
+    "coefficients": (5.0, 1, "coefficients", "diffusion/times.py"),
     "series": (7.5, 1, "series", "kernels/chebyshev/"),
     "result": (10.0, 1, "exp(-tL) x", "layer: nn/"),
 }
