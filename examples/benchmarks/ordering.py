@@ -34,11 +34,8 @@ from training_epoch import load_points
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.ordering import (
-    bandwidth_order,
-    locality_order,
-    new_share,
-)
+from jsem_pyg.kernels.bandwidth import bandwidth_order
+from jsem_pyg.kernels.ordering import locality_order, new_share
 from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.partition import recursive_partition
 

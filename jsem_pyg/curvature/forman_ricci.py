@@ -6,7 +6,8 @@ from torch import Tensor
 from .._checks import check_choice, check_edge_index_shape, check_edge_vector, check_weight_range
 from ..graph import GraphStructure
 from ..graph.reader import read_structure
-from ..kernels.triangles import forman, square_counts, triangle_counts
+from ..kernels.triangles import forman, triangle_counts
+from ..kernels.triangles.squares import square_counts
 
 METHODS = ("augmented", "1d", "balanced")
 

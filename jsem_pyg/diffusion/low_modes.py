@@ -23,7 +23,7 @@ from .._precision import compute_dtype, without_autocast
 from .._random import seeded
 from ..graph import GraphStructure
 from ..graph.reader import GraphReader, count_nodes
-from ..kernels.ordering import bandwidth_order
+from ..kernels.bandwidth import bandwidth_order
 from ..operators import HeatOperator, laplacian_operator
 from ..operators.laplacian import laplacian_entries, scipy_matrix
 from .evolve import sum_series

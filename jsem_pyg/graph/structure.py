@@ -29,8 +29,7 @@ from .._checks import (
     check_unbatched,
     numbers_of,
 )
-from ..kernels.csr import CSR, scipy_indices
-from ..kernels.edges import sort_edges
+from ..kernels.csr import CSR, scipy_indices, sort_edges
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency

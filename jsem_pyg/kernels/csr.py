@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._groups import group_starts
 from .torch_func import lasting
 
 Array = NDArray[Any]
@@ -91,9 +92,64 @@ class Incidence(NamedTuple):
     num_cols: int
 
 
+class RowOrder(NamedTuple):
+    """An order of the rows of a symmetric pattern, and its inverse; int32, on the CPU."""
+
+    node: Tensor  # [N] the node that each place stands for
+    place: Tensor  # [N] the place of each node
+
+
+def given_order(csr: CSR) -> RowOrder:
+    """Return the nodes in their given order."""
+    node = torch.arange(csr.num_rows, dtype=torch.int32, device="cpu")
+    return RowOrder(node, node)
+
+
 def index_dtype(*sizes: int) -> torch.dtype:
     """Return the narrowest integer type that holds indices below all of these sizes."""
     return torch.int32 if max(sizes) < 2**31 else torch.int64
+
+
+def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
+    """Sort the edges of an undirected graph, merge equal ones, and find the reverse of each.
+
+    On a CPU by counting, in numba; elsewhere by a key. None stands for an index outside [0, N), a
+    self-loop, or an edge that has no reverse.
+    """
+    if row.device.type != "cpu":
+        return sort_by_key(row, col, num_nodes)
+    from .sorted_edges import sort_by_counting
+
+    narrow = np.int32 if index_dtype(num_nodes, row.numel()) == torch.int32 else np.int64
+    source, target = row.contiguous().numpy(), col.contiguous().numpy()
+    if (found := sort_by_counting(source, target, num_nodes, narrow)) is None:
+        return None
+    made: list[Any] = [None if each is None else torch.from_numpy(each) for each in found]
+    return CSR(*made[:3]), *made[3:]
+
+
+def sort_by_key(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
+    """Sort edges by a key, in plain torch, on any device.
+
+    The order by column, then row, is that of the reversed edges if these are the same edges.
+    """
+    row, col = row.long(), col.long()
+    low, high = torch.minimum(row, col), torch.maximum(row, col)
+    if bool(((low < 0) | (high >= num_nodes) | (low == high)).any()):
+        return None
+    narrow = index_dtype(num_nodes, row.numel())
+    key, order, slot = row * num_nodes + col, None, None
+    if bool((key[1:] <= key[:-1]).any()):
+        key, order = key.sort(stable=True)
+        if bool((key[1:] == key[:-1]).any()):
+            key, position = torch.unique_consecutive(key, return_inverse=True)
+            slot, order = torch.empty_like(order).scatter_(0, order, position).to(narrow), None
+        row, col = key // max(num_nodes, 1), key % max(num_nodes, 1)
+    reverse = col.argsort(stable=True)
+    if not (torch.equal(row[reverse], col) and torch.equal(col[reverse], row)):
+        return None
+    csr = CSR(group_starts(row, num_nodes), col.to(narrow))
+    return csr, reverse.to(narrow), None if order is None else order.to(narrow), slot
 
 
 def scipy_indices(csr: CSR) -> tuple[Array, Array]:

@@ -1,30 +1,21 @@
 """The order of rows in which a kernel works: as given, or one of two others where that pays.
 
-Reverse Cuthill-McKee is made fast, and pays within one pass over a large graph in no order. That of
-:mod:`.locality` takes ten times as long; it makes an epoch of training shorter by a further tenth.
+Reverse Cuthill-McKee (:mod:`.bandwidth`) is made fast, and pays within one pass over a large graph
+in no order. That of :mod:`.locality` takes ten times as long; it makes an epoch of training shorter
+by a further tenth.
 
 A kernel gathers the rows of a node's neighbours. If they were gathered a short while ago for other
 nodes, they are still in a cache. The order is chosen from the pattern and from what a call gathers,
 not from what happened before: the same call gives the same bits in any process.
 """
 
-import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
-from torch import Tensor
 
-from .csr import CSR, scipy_indices
-from .locality import local_order
-
-_log = logging.getLogger(__name__)
-
-Array = NDArray[Any]
+from .bandwidth import bandwidth_order, row_order
+from .csr import CSR, RowOrder, given_order, scipy_indices
 
 # A copy of the gathered rows that is no larger stays in the L2 cache of a core, in any order; or in
 # that of a GPU.
@@ -44,13 +35,6 @@ _FORWARD_NS, _BACKWARD_NS, _ROW_BYTES = 1.5, 8.0, 128
 _LINE_BYTES = 64  # memory comes by lines
 # What they are over those of a GPU: 100 and 180, of an H200 at 200,000 nodes and 128 channels.
 _GPU_SPEED = 150.0
-
-
-class RowOrder(NamedTuple):
-    """An order of the rows of a symmetric pattern, and its inverse; int32, on the CPU."""
-
-    node: Tensor  # [N] the node that each place stands for
-    place: Tensor  # [N] the place of each node
 
 
 Ordering = Callable[[CSR], RowOrder]  # taken by `csr.derived(ordering)`, so that it runs once
@@ -85,37 +69,16 @@ def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Or
     return choose_ordering(csr, row_bytes, ns if csr.col.device.type == "cpu" else ns / _GPU_SPEED)
 
 
-def given_order(csr: CSR) -> RowOrder:
-    """Return the nodes in their given order."""
-    node = torch.arange(csr.num_rows, dtype=torch.int32, device="cpu")
-    return RowOrder(node, node)
-
-
-def bandwidth_order(csr: CSR) -> RowOrder:
-    """Return the nodes in reverse Cuthill-McKee order: neighbours within a band.
-
-    Source: Cuthill and McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969.
-    """
-    if csr.base is not None:
-        return csr.base.derived(bandwidth_order)
-    if csr.num_slots == 0:
-        return given_order(csr)
-    ones, size = np.ones(csr.num_slots, np.int8), csr.num_rows
-    adjacency = csr_array((ones, *scipy_indices(csr)), shape=(size, size))
-    # The reversal comes as a view with a negative stride, which torch does not take, and which
-    # NumPy calls contiguous where there is a single node: so a copy in any case.
-    node = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int32, order="C")
-    return _row_order(node)
-
-
 def locality_order(csr: CSR) -> RowOrder:
     """Return the nodes in the order of :mod:`.locality`: near rows share neighbours."""
     if csr.base is not None:
         return csr.base.derived(locality_order)
     if csr.num_slots == 0:
         return given_order(csr)
+    from .locality import local_order  # for training on large graphs alone
+
     col, rowptr = scipy_indices(csr)
-    return _row_order(local_order(rowptr, col, csr.derived(bandwidth_order).node.numpy()))
+    return row_order(local_order(rowptr, col, csr.derived(bandwidth_order).node.numpy()))
 
 
 # From the same benchmark as above: nanoseconds for each slot to make the order, and the share of
@@ -124,13 +87,6 @@ _COSTS: dict[Ordering, tuple[float, float]] = {
     bandwidth_order: (30, 0.24),
     locality_order: (300, 0.11),
 }
-
-
-def _row_order(node: Array) -> RowOrder:
-    _log.info("Ordering %d nodes, so that neighbours lie close in memory.", node.size)
-    place = np.empty_like(node)
-    place[node] = np.arange(node.size, dtype=node.dtype)
-    return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
 
 
 def new_share(csr: CSR) -> float:

@@ -6,12 +6,9 @@ These passes wait for memory rather than count, so random accesses are prefetche
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from ..compiled import compiled, prefetch
-from ..csr import CSR, SortedEdges, index_dtype
+from .compiled import compiled, prefetch
 
 Array = NDArray[Any]
 
@@ -19,17 +16,20 @@ _AHEAD = 16  # slots
 _ASCENDING, _REPEATED, _UNSORTED, _OUTSIDE = range(4)  # what a scan may find
 
 
-def sort_by_counting(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
-    """Sort edges; see the package. The ones that are in order already stay in place."""
-    narrow = np.int32 if index_dtype(num_nodes, row.numel()) == torch.int32 else np.int64
-    source, target = row.contiguous().numpy(), col.contiguous().numpy()
+def sort_by_counting(
+    source: Array, target: Array, num_nodes: int, narrow: type[np.integer[Any]]
+) -> tuple[Array | None, ...] | None:
+    """Sort edges for :func:`.csr.sort_edges`; the ones that are in order already stay in place.
+
+    Returns row pointers, columns, rows, reverses, order and slot, the indices of a narrow type.
+    """
     rowptr, found = _scan(source, target, num_nodes)
     if found == _OUTSIDE:
         return None
     order, slot = None, None
     rows, columns = (each.astype(narrow) for each in (source, target))  # copies: these may change
     if found == _UNSORTED:
-        order = _sorting_order(source, target, num_nodes, np.empty(row.numel(), narrow))
+        order = _sorting_order(source, target, num_nodes, np.empty(source.size, narrow))
         rows, columns = rows[order], columns[order]
         rowptr, found = _scan(rows, columns, num_nodes)
     if found == _REPEATED:
@@ -43,13 +43,7 @@ def sort_by_counting(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | 
     reverse, is_symmetric = _reverse_slots(rowptr, columns)
     if not is_symmetric:
         return None
-    csr = CSR(*map(torch.from_numpy, (rowptr, columns, rows)))
-    return (
-        csr,
-        torch.from_numpy(reverse),
-        None if order is None else torch.from_numpy(order),
-        None if slot is None else torch.from_numpy(slot),
-    )
+    return rowptr, columns, rows, reverse, order, slot
 
 
 @compiled()

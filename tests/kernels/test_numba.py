@@ -13,8 +13,9 @@ from laws import random_graph  # noqa: E402
 
 from jsem_pyg.diffusion import heat_diffusion  # noqa: E402
 from jsem_pyg.graph import GraphStructure  # noqa: E402
+from jsem_pyg.kernels.bandwidth import bandwidth_order  # noqa: E402
 from jsem_pyg.kernels.chebyshev.passes import BLOCK  # noqa: E402
-from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
+from jsem_pyg.kernels.csr import given_order  # noqa: E402
 from jsem_pyg.operators import laplacian_operator  # noqa: E402
 
 

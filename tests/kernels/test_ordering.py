@@ -7,15 +7,9 @@ import torch
 from laws import random_graph
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.csr import CSR
-from jsem_pyg.kernels.ordering import (
-    bandwidth_order,
-    choose_for_series,
-    choose_ordering,
-    given_order,
-    locality_order,
-    new_share,
-)
+from jsem_pyg.kernels.bandwidth import bandwidth_order
+from jsem_pyg.kernels.csr import CSR, given_order
+from jsem_pyg.kernels.ordering import choose_for_series, choose_ordering, locality_order, new_share
 
 ORDERINGS = [given_order, bandwidth_order, locality_order]
 
@@ -114,7 +108,7 @@ def test_what_is_chosen():
 def test_an_order_serves_the_pattern_with_its_diagonal_too(caplog):
     structure = grid(130)
     wide = structure.csr_with_diagonal[0]
-    with caplog.at_level(logging.INFO, "jsem_pyg.kernels.ordering"):
+    with caplog.at_level(logging.INFO, "jsem_pyg.kernels.bandwidth"):
         for csr in (structure.csr, wide, structure.csr, wide):
             assert choose_ordering(csr, 128, 1e4) is locality_order
             csr.derived(locality_order)

@@ -27,7 +27,7 @@ _NS_OF_PATH = 20.0
 
 
 def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
-    """See the package."""
+    """See :mod:`.squares`."""
     rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
     paths = csr.num_slots / max(csr.num_rows, 1)  # two steps long, for every slot, about
     ordering = choose_ordering(csr, int(4 * paths) + _NODE_BYTES, _NS_OF_PATH * paths)

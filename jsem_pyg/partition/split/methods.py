@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..._checks import check_choice
 from ...graph import GraphStructure
+from ...kernels.bandwidth import bandwidth_order
 from ...kernels.csr import CSR, scipy_indices
-from ...kernels.ordering import bandwidth_order
 
 Array = NDArray[Any]
 

@@ -5,10 +5,9 @@ import torch
 from kernels.edges import definition
 from laws import random_graph
 
-from jsem_pyg.kernels.edges import sort_by_key
-from jsem_pyg.kernels.edges.numba_count import sort_by_counting
+from jsem_pyg.kernels.csr import sort_by_key, sort_edges
 
-BACKENDS = {"numba": sort_by_counting, "torch": sort_by_key}
+BACKENDS = {"numba": sort_edges, "torch": sort_by_key}
 GRAPHS = {
     "one node": (torch.empty(2, 0, dtype=torch.long), 1),
     "no nodes": (torch.empty(2, 0, dtype=torch.long), 0),

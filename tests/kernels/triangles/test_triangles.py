@@ -10,9 +10,9 @@ from jsem_pyg.kernels.triangles import (
     forman,
     list_triangles,
     numba_triangles,
-    square_counts,
     triangle_counts,
 )
+from jsem_pyg.kernels.triangles.squares import square_counts
 
 
 def csr_of(adjacency):
