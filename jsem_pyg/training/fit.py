@@ -27,8 +27,8 @@ from .run import Run
 from .seeds import Purpose, seeded_rng
 from .self_training import self_train
 from .signal_task import check_starts, read_signals, start_from
-from .training_graph import TrainingGraph, prepare_graph, sketch
-from .triplets import Loss, TripletSampler, TripletTask, read_loss, read_sampler
+from .training_graph import TrainingGraph, prepare_graph
+from .triplets import Loss, TripletSampler, TripletTask, read_loss, read_sampler, sketch
 
 _EPOCHS = {"self_training": 4, "triplet": 100, "signal": 300}
 _LOOP = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import (
@@ -18,7 +18,6 @@ from .._checks import (
     check_labels,
     check_matrix,
     check_num_nodes,
-    check_positive_int,
     check_tensor,
 )
 from .._precision import unit_rows
@@ -26,8 +25,6 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from ..graph.reader import check_data
 from ..graph.structure import GraphRows
-from ..nn import AnisotropicDiffusion
-from .seeds import Purpose, derive_generator
 
 
 @dataclass(frozen=True)
@@ -128,26 +125,6 @@ def _check_edge_attr(edge_attr: Any, num_edges: int) -> None:
             f"'edge_index' (got shape {list(edge_attr.shape)})."
         )
     check_finite("data.edge_attr", edge_attr)
-
-
-def sketch(x: Tensor, model: nn.Module, sketch_dim: int, seed: int) -> Tensor:
-    """Project the channels of x at random to fewer, which keeps distances in the mean."""
-    check_positive_int("sketch_dim", sketch_dim)
-    num_channels = x.size(1)
-    if sketch_dim >= num_channels:
-        raise ValueError(
-            f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
-            f"{sketch_dim})."
-        )
-    if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
-        raise ValueError(
-            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike, for "
-            f"'sketch_dim' (got {model}): only a diffusion commutes with a projection of channels."
-        )
-    generator = derive_generator(seed, Purpose.SKETCH)
-    size = num_channels, sketch_dim
-    projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
-    return x @ projection.to(x)
 
 
 def check_known_classes(

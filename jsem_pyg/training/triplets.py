@@ -17,6 +17,7 @@ from .._checks import (
     check_positive_int,
 )
 from .._precision import unit_rows
+from ..nn import AnisotropicDiffusion
 from .seeds import Purpose, derive_generator
 
 
@@ -275,6 +276,26 @@ def read_sampler(
         return LabelTriplets(y)
     check_mask("data.train_mask", train_mask, tuple(y.shape), "nodes")
     return LabelTriplets(torch.where(train_mask.to(y.device), y.long(), -1))
+
+
+def sketch(x: Tensor, model: nn.Module, sketch_dim: int, seed: int) -> Tensor:
+    """Project the channels of x at random to fewer, which keeps distances in the mean."""
+    check_positive_int("sketch_dim", sketch_dim)
+    num_channels = x.size(1)
+    if sketch_dim >= num_channels:
+        raise ValueError(
+            f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
+            f"{sketch_dim})."
+        )
+    if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
+        raise ValueError(
+            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike, for "
+            f"'sketch_dim' (got {model}): only a diffusion commutes with a projection of channels."
+        )
+    generator = derive_generator(seed, Purpose.SKETCH)
+    size = num_channels, sketch_dim
+    projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
+    return x @ projection.to(x)
 
 
 def _draw_below(bound: int | Tensor, size: int, generator: torch.Generator | None) -> Tensor:
