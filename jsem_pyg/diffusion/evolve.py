@@ -15,11 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from .._precision import full_precision
 from ..graph.adjacency import Adjacency
 from ..graph.structure import GraphRows, GraphStructure
 from ..kernels.chebyshev import SeriesOperator
-from ..kernels.torch_func import is_transformed
+from ..kernels.torch_func import full_precision, is_transformed
 from ..operators import HeatOperator
 from ..operators.laplacian import MANY_SLOTS, MakeMatrix, laplacian_entries, operator_of_entries
 from .options import HeatOptions

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from .._checks import as_argument, check_float, check_labels, check_node_index
-from .._precision import compute_dtype
 from ..graph.reader import GraphReader, count_nodes, read_edges
-from ..kernels.torch_func import eager, is_transformed
+from ..kernels.torch_func import compute_dtype, eager, is_transformed
 from ..operators import HeatOperator
 from .evolve import CompiledGraph, evolve, heat_operator
 from .options import HeatOptions

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import in_range
-from .._precision import full_precision
 from ..graph import HypergraphStructure
+from ..kernels.torch_func import full_precision
 from ..operators.hypergraph import hypergraph_operator
 from .evolve import choose_dtype, evolve
 from .filters import Filter

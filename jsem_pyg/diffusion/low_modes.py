@@ -19,11 +19,11 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
-from .._precision import compute_dtype, without_autocast
 from .._random import seeded
 from ..graph import GraphStructure
 from ..graph.reader import GraphReader, count_nodes
 from ..kernels.bandwidth import bandwidth_order
+from ..kernels.torch_func import compute_dtype, without_autocast
 from ..operators import HeatOperator, laplacian_operator
 from ..operators.laplacian import laplacian_entries, scipy_matrix
 from .evolve import sum_series

@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .._checks import check_edge_vector
-from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
 from ..graph.reader import GraphReader
 from ..kernels.chebyshev import Operator, SeriesOperator
 from ..kernels.chebyshev.series import resumed_series
 from ..kernels.table import CHEBYSHEV
+from ..kernels.torch_func import compute_dtype
 from .evolve import evolve, heat_operator
 from .options import HeatOptions
 from .times import read_times

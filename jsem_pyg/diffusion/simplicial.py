@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor
 
 from .._checks import check_edge_vector, check_vector, check_weight_range, numbers_of
-from .._precision import compute_dtype, full_precision
 from ..graph.reader import GraphReader
 from ..graph.simplicial_structure import SimplicialStructure
+from ..kernels.torch_func import compute_dtype, full_precision
 from ..operators.hodge import hodge_operator
 from .evolve import SpectralFunction, choose_dtype, evolve
 from .options import HeatOptions

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .._checks import check_between, check_nonnegative_int, check_positive_int
-from .._precision import compute_dtype, without_autocast
 from .._random import seeded
 from ..graph.reader import GraphReader, count_nodes
+from ..kernels.torch_func import compute_dtype, without_autocast
 from .functional import heat_diffusion
 from .times import read_times
 

@@ -23,8 +23,8 @@ from .._checks import (
     check_unmasked,
     tensor_of,
 )
-from .._precision import full_precision
 from ..graph import GraphStructure
+from ..kernels.torch_func import full_precision
 from ..neighbors import NeighborIndex
 from ..neighbors.affinity import KERNELS
 from ..neighbors.points import METRICS

@@ -12,9 +12,9 @@ from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool, check_keywords, check_positive_int
-from .._precision import check_type_of_layer
 from ..diffusion.evolve import evolve
 from ..diffusion.times import check_signal
+from ..kernels.torch_func import check_type_of_layer
 from .anisotropic_diffusion import AnisotropicDiffusion, single_node_set
 from .diffusion_time import DiffusionTime, join_scales, read_layer_times
 

@@ -23,11 +23,11 @@ from .._checks import (
     check_tensor,
     numbers_of,
 )
-from .._precision import compute_dtype, full_precision, normalize_rows
+from .._precision import normalize_rows
 from ..graph.adjacency import Adjacency
 from ..graph.structure import GraphRows
 from ..kernels.edge_dot import edge_dot
-from ..kernels.torch_func import is_transformed
+from ..kernels.torch_func import compute_dtype, full_precision, is_transformed
 
 Graph = GraphRows | Adjacency  # compiled code does not prepare it
 

@@ -15,9 +15,10 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
-from .._precision import affine_rows, check_type_of_layer, lengths, normalize_rows
+from .._precision import affine_rows, lengths, normalize_rows
 from ..graph.reader import GraphReader
 from ..graph.structure import GraphRows
+from ..kernels.torch_func import check_type_of_layer
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import AgreementConductance
 from .running_mean import RunningMean

@@ -9,7 +9,6 @@ from torch.nn import ModuleList
 from torch_geometric.nn.dense.linear import Linear
 
 from .._checks import check_bool, check_keywords
-from .._precision import check_type_of_layer, without_autocast
 from ..graph.reader import GraphReader
 from ..graph.relations import (
     EdgeType,
@@ -19,7 +18,7 @@ from ..graph.relations import (
     merge_reverse,
     read_dictionaries,
 )
-from ..kernels.torch_func import eager
+from ..kernels.torch_func import check_type_of_layer, eager, without_autocast
 from .diffusion_time import reset_parts
 from .hetero_diffusion import read_metadata
 from .relational_cheb_conv import RelationalChebConv

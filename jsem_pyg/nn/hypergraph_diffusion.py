@@ -10,14 +10,13 @@ from torch.nn.functional import softplus
 from torch_geometric.typing import OptTensor
 
 from .._checks import check_bool, check_float, check_positive_int
-from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
 from ..graph import HypergraphStructure
 from ..graph.reader import GraphReader
-from ..kernels.torch_func import eager
+from ..kernels.torch_func import compute_dtype, eager, full_precision
 from .conductance import FLOOR
 from .diffusion_time import (
     DiffusionTime,

@@ -17,12 +17,11 @@ from .._checks import (
     check_keywords,
     check_positive_int,
 )
-from .._precision import check_type_of_layer, without_autocast
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
 from ..graph.reader import GraphReader
 from ..graph.relations import read_pairs
-from ..kernels.torch_func import eager
+from ..kernels.torch_func import check_type_of_layer, eager, without_autocast
 from .anisotropic_diffusion import single_node_set
 from .diffusion_time import DiffusionTime, initial_times, reset_parts
 from .relational_heat import RelationalGraph, RelationalHeat

@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .._precision import full_precision
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import coefficients_at, read_times, series_degree
 from ..graph.relations import UndirectedEdges, say_of_self_loops
 from ..graph.structure import GraphStructure
+from ..kernels.torch_func import full_precision
 from ..operators import HeatOperator
 from ..operators.laplacian import laplacian_operator
 

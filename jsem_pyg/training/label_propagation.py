@@ -15,8 +15,8 @@ from torch.nn import Module
 from torch_geometric.data import Data, HeteroData
 
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
-from .._precision import without_autocast
 from ..curvature.standardize import robust_standardize
+from ..kernels.torch_func import without_autocast
 from ..nn.relation_conductance import Relations
 from .label_graph import read_conductance, read_graph, read_labels
 from .label_heat import LabelHeat

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from .._checks import check_positive, check_times
 from .._groups import group_places
-from .._precision import unit_rows, without_autocast
+from .._precision import unit_rows
 from ..evaluation.modularity import cut_and_modularity
+from ..kernels.torch_func import without_autocast
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import SpectralClusters, k_means

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
-from .._precision import without_autocast
 from .._random import seeded
+from ..kernels.torch_func import without_autocast
 from .costs import Cost, MatrixCost, read_cost
 from .costs.cost import check_cost_range, check_symmetry
 from .plan.plan import Plan, Step

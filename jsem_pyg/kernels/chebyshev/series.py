@@ -7,8 +7,7 @@ from typing import Any, NoReturn, Self
 import torch
 from torch import Tensor
 
-from ..._precision import full_precision
-from ..torch_func import is_transformed
+from ..torch_func import full_precision, is_transformed
 from .operator import Operator
 
 # The gradients of x [N, M], of values like the operator's, and of coefficients; None: not needed.

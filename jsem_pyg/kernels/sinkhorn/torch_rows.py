@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..._precision import full_precision
+from ..torch_func import full_precision
 from .result import SinkhornPass, bounded, bounded_potential, close_rows
 
 _TILE = 1 << 22  # numbers of a tile: memory is bounded whatever the size of the plan

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from ..._checks import read_nodes
-from ..._precision import compute_dtype
 from ...kernels.csr import scipy_indices
+from ...kernels.torch_func import compute_dtype
 from .graph_input import data_graph, read_edges
 
 

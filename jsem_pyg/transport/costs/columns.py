@@ -16,8 +16,8 @@ from ..._checks import (
     check_positive_int,
     read_nodes,
 )
-from ..._precision import compute_dtype, without_autocast
 from ..._random import seeded
+from ...kernels.torch_func import compute_dtype, without_autocast
 from .cost import Cost, check_matrix, check_symmetry
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, smallest_rank, warn_if_large

@@ -15,7 +15,7 @@ from ..._checks import (
     check_vector,
     read_nodes,
 )
-from ..._precision import compute_dtype, without_autocast
+from ...kernels.torch_func import compute_dtype, without_autocast
 
 KINDS = ("sqdist", "kernel")
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_bool, check_choice
-from ..._precision import without_autocast
+from ...kernels.torch_func import without_autocast
 from .factor import KINDS, Factor
 from .graph_input import read_points
 

@@ -17,10 +17,10 @@ from ..._checks import (
     check_points,
     check_positive_int,
 )
-from ..._precision import without_autocast
 from ..._random import seeded
 from ...graph import GraphStructure
 from ...kernels.csr import scipy_indices
+from ...kernels.torch_func import without_autocast
 from ...neighbors.points import METRICS, prepare_points
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large

@@ -8,9 +8,9 @@ from torch_geometric.data import Data
 from torch_geometric.typing import SparseTensor
 
 from ..._checks import as_argument, check_float, check_instance, check_points, check_positive_int
-from ..._precision import compute_dtype
 from ...graph import GraphStructure
 from ...graph.reader import GraphReader, choose_weight, count_nodes, read_structure
+from ...kernels.torch_func import compute_dtype
 from ...neighbors import knn_graph
 
 _READER = GraphReader(keeps=False)  # it remembers nothing: who calls often prepares a structure

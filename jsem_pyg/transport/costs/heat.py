@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice, check_nonnegative_int, check_positive, check_positive_int
-from ..._precision import without_autocast
 from ..._random import seeded
 from ...diffusion import heat_diffusion
+from ...kernels.torch_func import without_autocast
 from ...neighbors.points import METRICS
 from .factor import KINDS, Factor
 from .factor_error import check_loss, column_error, smallest_rank, warn_if_large

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_nonnegative_int, check_positive_int
-from ..._precision import compute_dtype, without_autocast
 from ..._random import seeded
+from ...kernels.torch_func import compute_dtype, without_autocast
 from .cost import check_matrix
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._precision import without_autocast
-from ...kernels.torch_func import outside_inference
+from ...kernels.torch_func import outside_inference, without_autocast
 from ..costs.first_order import refuse_second_derivative
 from ..plan.plan import Plan
 from ..plan.scores import FactoredScores, average

@@ -17,7 +17,7 @@ from ..._checks import (
     check_nonnegative_int,
     check_positive_int,
 )
-from ..._precision import without_autocast
+from ...kernels.torch_func import without_autocast
 from ..costs.adjacency import AdjacencyCost
 from ..costs.cost import check_cost_range
 from ..plan.plan import Plan, Step

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
-from ..._precision import without_autocast
 from ...kernels.csr import quiet_sparse_tensors
+from ...kernels.torch_func import without_autocast
 from .scores import Scores, SparseScores, average, row_blocks, row_sums
 
 _DENSE_LIMIT = 1 << 28  # numbers of `Plan.dense`, at most: a gigabyte of float32

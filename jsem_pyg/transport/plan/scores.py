@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._precision import without_autocast
 from ...kernels.sinkhorn import SinkhornPass
 from ...kernels.table import SINKHORN
+from ...kernels.torch_func import without_autocast
 
 BLOCK = 1 << 20  # numbers: what a core's caches hold
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..._precision import without_autocast
 from ..._progress import open_bar
+from ...kernels.torch_func import without_autocast
 from ..plan.plan import Plan, Step
 from ..plan.scores import average, row_sums
 from ..problem.objective import fused_cost
