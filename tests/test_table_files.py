@@ -79,6 +79,7 @@ def test_rows_that_may_be_cells_are_no_titles(caplog):
     assert list(read("a.csv", "a,b,,\n" + "1,2,3,x\n" * 5))[:2] == ["a", "b"]
     assert list(read("a.csv", "a,a ,b\n1,2,3\n")) == ["a", "a ", "b"]  # no twins
     assert list(read("a.csv", "a,b\nx,n/a\n" + "y,2\n" * 5)) == ["a", "b"]
+    assert len(read("a.csv", "a,b\nrefused,not asked\n" + "1,2\n" * 5)) == 6
     assert caplog.text == ""
     with pytest.raises(ValueError, match="longer than its header"):
         read("a.csv", "text\n" + "red, green, blue\n" * 3)

@@ -47,8 +47,7 @@ def suffix_of(path: Path) -> str:
     """Return the suffix of the kind of a file, without a ``.gz``, or raise a ValueError."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(_PACKED)).suffix.replace(".geojson", ".json")
-    packable = suffix in SUFFIXES[:5]
-    if suffix not in SUFFIXES or (name.endswith(_PACKED) and not packable):
+    if suffix not in SUFFIXES[: 5 if name.endswith(_PACKED) else None]:
         raise ValueError(
             f"Expected a file that ends in one of {', '.join(SUFFIXES)}, the first five perhaps "
             f"with {_PACKED} (got '{path.name}')."
@@ -174,20 +173,14 @@ def _read_table(
         if delimiter != " ":
             raise ValueError(f"its rows are longer than its header. {fix}")
         table = table.reset_index()  # as R writes them
-    table = _with_plain_names(table)
+    plain = [" ".join(str(name).split()) for name in table.columns]  # in one line, but no twins
+    table = table.set_axis(plain if len(set(plain)) == len(plain) else [*map(str, table)], axis=1)
     listed = ", ".join(map(repr, table.columns))
     if reading.header and all(map(_HEADER.fullmatch, table.columns)):
         logger.warning("The header is %.200s. If it is a row, pass --header 0.", listed)
     elif reading.header and table.columns[0].startswith(COMMENTS):
         logger.warning("The header is %.200s. If it is a comment, take it away.", listed)
     return table
-
-
-def _with_plain_names(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Make the names of the columns single lines, unless two were the same then."""
-    names = [str(name) for name in table.columns]
-    plain = [" ".join(name.split()) for name in names]
-    return table.set_axis(plain if len(set(plain)) == len(plain) else names, axis=1)
 
 
 def as_text(cells: "pd.Series") -> list[str]:

@@ -14,7 +14,13 @@ _LINES = 20  # in which they are
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|NA|NaN|nan")
 _YEAR = re.compile(r"\s*(1[5-9]|20)\d\d\s*")
 _WRITTEN = re.compile(r"[-+(]?[\d.,'\s]*\d[\d.,'\s]*%?\)?")  # a number, as any country has it
-_EMPTY = re.compile(r"(?i)[-?.*/]*|n/?a|nan|null|none|unk(nown)?|missing")
+NO_NUMBER = re.compile(
+    r"[\W_]*|\([^\W\d]\)|\[\w+\]|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|[-+]?inf|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
+    r"missing|unk(nown)?|not (available|applicable|reported|determined|detected|asked|given)|"
+    r"tb[ad]|no (data|answer)|suppressed|withheld|unspecified|refused|declined",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r"[%‰°$€£#)\]]")  # a sign, or letters in brackets
 _DELIMITERS = ",;\t|"
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
 _TIME = re.compile(r"\s*\d+:\d\d\s*")
@@ -49,9 +55,8 @@ def guess_delimiter(text: str, header: int) -> str:
     is_one = all(_GROUPS.fullmatch(" ".join(row)) for row in divided[1:])  # 12 345.6
     if not is_alike or is_one or 2 * sum(map(bool, map(_NUMBER.fullmatch, cells))) <= len(cells):
         lines = [line for line in text.splitlines()[:_LINES] if line]
-        are_pairs = all(_has_numbers(line.split(":")) for line in lines[1:])
-        are_pairs &= not all(map(_TIME.fullmatch, lines[1:]))
-        for odd in ":^~" if are_pairs else "^~":
+        are_pairs = (_has_numbers(x.split(":")) and not _TIME.fullmatch(x) for x in lines[1:])
+        for odd in ":^~" if all(are_pairs) else "^~":
             if len(counts := {line.count(odd) for line in lines}) == 1 and counts != {0}:
                 raise ValueError(f"each line has a {odd!r}. To fix this, try --delimiter {odd!r}.")
         return best
@@ -95,12 +100,10 @@ def from_header(text: str, delimiter: str, header: int) -> tuple[str, list[str]]
 
 def _first_rows(text: str, delimiter: str) -> tuple[list[list[str]], list[int]]:
     """Return the cells of the first rows, blank ones too, and the number of lines up to each."""
-    rows, ends = [], []
     head, is_space = StringIO(text[:_HEAD], newline=""), delimiter == " "
     reader = csv.reader(head, delimiter=delimiter[:1], skipinitialspace=is_space)
-    for row in islice(reader, _LINES):
-        rows.append(row)
-        ends.append(reader.line_num)
+    lines = [(row, reader.line_num) for row in islice(reader, _LINES)]
+    rows, ends = [row for row, _ in lines], [end for _, end in lines]
     return (rows, ends) if len(text) <= _HEAD or len(rows) == _LINES else (rows[:-1], ends[:-1])
 
 
@@ -198,9 +201,10 @@ def _names_more(row: list[str], below: list[list[str]]) -> bool:
     """Return True if a row has units or names, perhaps years, above most columns of numbers."""
     above = []
     for cell, *rest in zip(row, *below, strict=False):
-        numbers = [each for each in rest if not _EMPTY.fullmatch(each)]
+        numbers = [each for each in rest if not NO_NUMBER.fullmatch(each)]
         is_year = _YEAR.fullmatch(cell) and not all(map(_YEAR.fullmatch, numbers))
-        if (cell and _EMPTY.fullmatch(cell)) or (_WRITTEN.fullmatch(cell) and not is_year):
+        is_mark = cell and NO_NUMBER.fullmatch(cell) and not _UNIT.search(cell)
+        if is_mark or (_WRITTEN.fullmatch(cell) and not is_year):
             return False
         if len(numbers) > 2 and all(map(_WRITTEN.fullmatch, numbers)):
             above.append(cell)

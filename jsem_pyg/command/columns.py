@@ -51,6 +51,7 @@ _QUARTER = re.compile(r"(?i)(?:(\d{4})[-/: ]?)?Q([1-4])(?:[-/: ](\d{4}))?")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = [day + clock for clock in _CLOCKS for day in (*_DAYS.split(), *_MONTHS.split("|"))]
 _FORMATS = ["ISO8601", *_FORMATS, "%a %b %d %H:%M:%S %z %Y"]
+_PLACE = re.compile(r"\(?([-+]?\d+\.\d+ ?°? ?[NESW]?(\)|\s*[,;/ ]\s*|$)){2}")  # latitude, longitude
 _LOOKED_AT = 50  # cells, for the format of dates
 _REASONS = {
     "number": "numbers",
@@ -102,10 +103,8 @@ def read_column(cells: "pd.Series", type: str = "", form: str = "", decimal: str
     if type == "date":
         form, note = (form, "") if form else _date_format(cells)
         return Column(name, type, _as_days(cells, form), form, note)
-    if type == "vector":
-        return Column(name, type, _stacked(cells))
-    if type == "other":
-        return Column(name, type, None)
+    if type in ("vector", "other"):
+        return Column(name, type, _stacked(cells) if type == "vector" else None)
     if holds_lists(cells):
         raise ValueError(f"Expected text in the column {name!r} (got lists or arrays).")
     return Column(name, type, as_text(cells), "", note)
@@ -129,8 +128,7 @@ def _type_of(cells: "pd.Series") -> str:
     if holds_lists(known):
         shapes = {np.shape(cell) if holds_numbers(cell) else () for cell in known}
         return "vector" if len(shapes) == 1 and len(shapes.pop()) == 1 else "other"
-    is_other = known.map(lambda cell: isinstance(cell, dict | bytes)).any()
-    return "other" if is_other else "strings"
+    return "other" if known.map(type).isin([dict, bytes]).any() else "strings"
 
 
 def _type_of_strings(cells: "pd.Series", written: Written) -> tuple[str, str]:
@@ -149,6 +147,8 @@ def _type_of_strings(cells: "pd.Series", written: Written) -> tuple[str, str]:
         return "date", ""
     if written.share >= _MIXED and len(np.unique(written.values)) > _FEW:
         return "mixed", f"{written.share:.0%} numbers: --type {cells.name}=number takes these"
+    if texts.str.fullmatch(_PLACE).mean() >= _NUMERIC:
+        return "mixed", "two numbers in each cell: divide them into two columns of the file"
     sample = different.iloc[:_SAMPLE]
     words = sample.map(lambda text: len(_WORD.findall(text)))
     if not few and (words > 0).mean() < _LETTERED:
@@ -187,10 +187,8 @@ def _date_format(cells: "pd.Series") -> tuple[str, str]:
     """Return the format that most cells are dates in, and a word where another fits as well."""
     some = cells.dropna().drop_duplicates()
     looked = some.iloc[:: max(1, len(some) // _LOOKED_AT)]
-    right = [np.isfinite(_as_days(looked, form)).mean() for form in _FORMATS]
-    best = [
-        form for form, share in zip(_FORMATS, right, strict=True) if share and share == max(right)
-    ]
+    right = {form: np.isfinite(_as_days(looked, form)).mean() for form in _FORMATS}
+    best = [form for form, share in right.items() if share and share == max(right.values())]
     fit = [np.isfinite(_as_days(some, form)).sum() for form in best[:3]]
     both = len(fit) > 1 and fit[0] == fit[1] and {best[0][:2], best[1][:2]} == {"%m", "%d"}
     form = best[int(np.argmax(fit))] if best else _FORMATS[0]
@@ -284,9 +282,8 @@ def _guess(fit: Mapping[str, Column], prose: list[str]) -> list[str]:
     table = [name for name, each in fit.items() if each.type in ("number", "category")]
     short = {name: each for name, each in fit.items() if each.type == "short text"}
     has_numbers = any(fit[name].type == "number" for name in table)
-    if table and (not short or (has_numbers and len(table) > 1)):
-        return table
-    return _longest(short)
+    is_enough = table and (not short or (has_numbers and len(table) > 1))
+    return table if is_enough else _longest(short)
 
 
 def _guess_strings(found: Mapping[str, Column]) -> list[str]:
@@ -314,8 +311,7 @@ def _unfit(column: Column) -> str:
     known = cells[np.isfinite(cells)] if is_number else cells[np.char.strip(cells) != ""]
     if len(known) < _MOST_MISSING * len(cells):
         return f"missing in {len(cells) - len(known):,} of {len(cells):,} rows"
-    said = known if is_number else cells  # no text is a category
-    if len(cells) > 1 and len(np.unique(said)) <= 1:
+    if len(cells) > 1 and len(np.unique(known if is_number else cells)) <= 1:  # "" is a category
         return "the same in all rows"
     if is_number and (known == np.round(known)).all():
         return _unfit_integers(column.name, cells, len(np.unique(known)))

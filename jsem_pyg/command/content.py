@@ -115,11 +115,8 @@ def read_vectors(
             raise ValueError(f"Expected numbers in the column {name!r} (got none to fill in).")
         fill = np.nanmedian(np.where(lacking, np.nan, x), axis=0)
         encoding = encoding._replace(fill=fill.tolist())
-    missing = {
-        column.name: int(lacking[:, of == column.name].any(1).sum())
-        for column in columns
-        if lacking[:, of == column.name].any()
-    }
+    lacks = {each.name: int(lacking[:, of == each.name].any(1).sum()) for each in columns}
+    missing = {name: count for name, count in lacks.items() if count}
     if encoding.fill is not None:
         x, lacking = np.where(lacking, encoding.fill, x), np.zeros_like(lacking)
     kept = ~lacking.any(1)

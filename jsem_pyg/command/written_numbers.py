@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._table_files.first_rows import NO_NUMBER
+
 if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # marks that are quoted
 _DOMINANT = 0.95  # of the cells with a separator that have to agree on what it is
 
-_NO_NUMBER = re.compile(
-    r"[\W_]*|\(\w\)|\[\w+\]|[<>]?\s*(lo[dq]|bdl)|#[a-z]+[/\d]*[!?]?|[-+]?inf|na|n[./]\s?[ad]\.?|nd|nan|none|null|nil|"
-    r"missing|unk(nown)?|not (available|applicable|reported|determined|detected)|no data|tb[ad]|"
-    r"suppressed|withheld|unspecified",
-    re.IGNORECASE,
-)
 _CURRENCY = (
     r"(?:US|CA|AU?|C|HK|NZ|R)?\$|[€£¥₹₩₽¢]|Rs\.?|Fr\.|kr|zł|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|"
     r"CAD|AUD|BRL|PLN|CZK|HUF|RUB|KRW|MXN|ZAR|SGD|HKD|NZD|TRY|ILS|THB"
@@ -35,8 +31,13 @@ _CELL = re.compile(
     (?P<more>\+|±\s*[\d.,]+)?\s*(?(negative)\))\s*(?:[*†‡]+|\[\w{{1,2}}\])?""",
     re.VERBOSE,
 )
-_TIME = re.compile(r"\d{1,4}:[0-5]\d(:[0-5]\d(\.\d+)?)?|P[\dDTHM.]*\d[DHMS]")
-_ANGLE = re.compile(r"""(\d+\.?\d*)\s?°\s*(?:(\d+\.?\d*)'\s*)?(?:(\d+\.?\d*)"\s*)?([NESW])""")
+_TIME = re.compile(r"(\d+ days?,? )?\d{1,4}:[0-5]\d(:[0-5]\d(\.\d+)?)?|P[\dDTHM.]*\d[DHMS]")
+_CLOCK = re.compile(r"(0?\d|1[0-2])(:[0-5]\d){0,2} ?[aApP]\.?[mM]\.?")
+_PART = r"\d[\d.]* ?(d(ays?)?|h((ou)?rs?)?|m(in(ute)?s?)?|s(ec(ond)?s?)?)"  # of a duration
+_SPAN = re.compile(rf"({_PART}[, ]*)*({_PART}|(?<=h)\d\d)")
+_ANGLE = re.compile(
+    r"""([NESW]?) ?(\d+\.?\d*)[° ]*(?:(\d+\.?\d*)[' ]+)?(?:(\d+\.?\d*)[" ]*)?([NESW]?)"""
+)
 _TIMES = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
 # Spaces, dashes, quotes and primes.
 _ALIKE = str.maketrans("\u00a0\u2009\u202f\u2212\u2013\u2019\u2032\u2033", "   --''\"")
@@ -60,11 +61,9 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
         return Written(cells.to_numpy(float, na_value=np.nan))
     codes, found = pd.factorize(cells.astype(object).map(str, "ignore"))
     counts = np.bincount(codes[codes >= 0], minlength=len(found))
-    texts = [_in_one_unit(text.translate(_ALIKE).strip()) for text in found]
-    marked = np.array([_NO_NUMBER.fullmatch(text) is not None for text in texts], bool)
-    matches = [
-        None if mark else _CELL.fullmatch(text) for text, mark in zip(texts, marked, strict=True)
-    ]
+    texts = _in_one_unit([text.translate(_ALIKE).strip() for text in found], form[1:])
+    marked = np.array([NO_NUMBER.fullmatch(text) is not None for text in texts], bool)
+    matches = [None if marked[i] else _CELL.fullmatch(text) for i, text in enumerate(texts)]
     of_body, of_unit, of_code = Counter[str](), Counter[str](), Counter[str]()
     for match, count in zip(matches, counts.tolist(), strict=True):
         if match is not None:
@@ -95,17 +94,34 @@ def read_numbers(cells: "pd.Series", form: str = "") -> Written:
     return Written(values[codes], share, decimal + unit, "; ".join(said))
 
 
-def _in_one_unit(text: str) -> str:
-    """Write a time such as 2:05 or PT2H5M in seconds, and an angle such as 52°31'N in degrees."""
+def _in_one_unit(texts: list[str], unit: str) -> list[str]:
+    """Write times (2:05 PM, 2h 5m, PT2H5M) in seconds, and angles (52°31'N, 2.5 W) in degrees.
+
+    5 m and 2.5 W are such beside others that are, or where the unit is known.
+    """
     import pandas as pd
 
-    if _TIME.fullmatch(text):
-        time = pd.to_timedelta(text + ":00" * (text.count(":") == 1), errors="coerce")
-        return text if pd.isna(time) else f"{time.value}e-9 s"
-    if angle := _ANGLE.fullmatch(text):
-        degrees = sum(float(angle[i + 1] or 0) / 60**i for i in range(3))
-        return f"{'-' * (angle[4] in 'SW')}{degrees * 1e9:.0f}e-9°"
-    return text
+    spans = {text for text in texts if _SPAN.fullmatch(text)}
+    are_spans = unit == "s" or any(len(re.findall(r"\d[\d.]*", text)) > 1 for text in spans)
+    angles = {text: at for text in texts if (at := _ANGLE.fullmatch(text)) and at[1] + at[5]}
+    sides = {at[1] + at[5] for text, at in angles.items() if "." in text or at[3]}
+    are_angles = unit == "°" or {"N", "S"} <= sides or {"E", "W"} <= sides
+
+    def rewritten(text: str) -> str:
+        time = pd.NaT
+        if _CLOCK.fullmatch(text):
+            time = pd.to_datetime(f"1970-01-01 {text}", errors="coerce") - pd.Timestamp(0)
+        elif (are_spans and text in spans) or _TIME.fullmatch(text):
+            full = text + ":00" * (text.count(":") == 1) + "m" * bool(re.search(r"h\d\d$", text))
+            time = pd.to_timedelta(re.sub("([dhms])[a-z]*,? ?", r"\1 ", full), errors="coerce")
+        if not pd.isna(time):
+            return f"{time.value}e-9 s"
+        if (at := angles.get(text)) and (are_angles or "°" in text) and float(at[2]) <= 180:
+            degrees = sum(float(at[i + 2] or 0) / 60**i for i in range(3))
+            return f"{'-' * ((at[1] or at[5]) in 'SW')}{degrees * 1e9:.0f}e-9°"
+        return text
+
+    return list(map(rewritten, texts))
 
 
 def _unit(match: re.Match[str]) -> str:
@@ -128,13 +144,10 @@ def _decimal(bodies: Counter[str]) -> str:
         having = {body: count for body, count in bodies.items() if mark in body}
         group = rf"[1-9]\d{{0,2}}({re.escape(mark)}\d{{2,3}})*{re.escape(mark)}\d{{3}}"
         fit = sum(count for body, count in having.items() if re.fullmatch(group, body))
-        may = bool(having) and fit >= _DOMINANT * sum(having.values())
+        may = fit >= _DOMINANT * sum(having.values())
         return may, may and any(body.count(mark) > 1 for body in having)
 
-    if thousands(".")[1]:
-        return ","
-    has_comma = any("," in body for body in bodies)
-    return "," if has_comma and not thousands(",")[0] else "."
+    return "," if thousands(".")[1] or not thousands(",")[0] else "."
 
 
 def _number(match: re.Match[str] | None, decimal: str, unit: str) -> float:

@@ -134,6 +134,7 @@ def test_types_of_columns(cells, kind):
         ({"a": ["x"]}, ("b",), "a column 'b' .got a file with 'a'"),
         ({"a": [{}]}, (), r"To fix this, name yours by --column"),
         ({"a": [{}]}, ("a",), r"'a' \(other\)"),
+        ({"at": ["20.2 N, 15.3 W", "1.5 S, 7.5 E"]}, (), "'at' .two numbers in each cell: divide"),
         ({"a": [None]}, ("a",), r"'a' \(empty\)"),
         ({"a": [[1]], "b": ["x"]}, ("a", "b"), "one of vectors"),
         (
