@@ -42,9 +42,6 @@ def affine_rows(x: Tensor, length: Tensor) -> Tensor:
     return unit_rows(torch.cat([x, (OFFSET * length).expand(len(x), 1)], dim=1))
 
 
-def center_and_normalize(x: Tensor, center: Tensor | None = None) -> Tensor:
-    """Rows [N, D] less their centre [D], of length one; a row at the centre stays zero.
-
-    The centre is their mean if omitted.
-    """
-    return unit_rows(x - (x.mean(0) if center is None else center))
+def center_and_normalize(x: Tensor) -> Tensor:
+    """Rows [N, D] less their mean, of length one; a row at the mean stays zero."""
+    return unit_rows(x - x.mean(0))
