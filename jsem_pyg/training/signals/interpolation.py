@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import Module
 from torch_geometric.data import Data
 
@@ -29,14 +29,14 @@ from ..._checks import (
     real_numbers,
     tensor_of,
 )
-from ...graph import GraphStructure
 from .condition import condition, likely_points
-from .kernel import Kernel, read_field
+from .kernel import Field, Kernel, read_field
 from .likelihood import Point, find_likely
 
 _EXPONENTS = (1.0, 1.5, 2.5, 3.5)  # nu: 1 is that of rough signals on paths, 3.5 nearly heat
 POINTS = 16  # points of the grid that are averaged
 _LEAVING = 0.1  # edges that leave a part of a graph, over its nodes, if it stands for the graph
+_HARDLY = 0.1  # of the mean: edges that conduct less are closed where that is as likely
 _ROUNDING = 1e-12  # of values that are equal, relative
 
 
@@ -48,7 +48,7 @@ class Interpolation(NamedTuple):
     t: float  #: time of the most likely kernel
     amplitude: Tensor  #: [] or [S] standard deviation of the signal, by the most likely kernel
     noise: Tensor  #: [] or [S] standard deviation of the noise of observations, averaged too
-    conductance: Tensor | None  #: [E] in the order of `edge_index`; None if it is not learned
+    conductance: Tensor | None  #: [E] in order of `edge_index`, 0 if closed; or None
     log_likelihood: float  #: of the most likely kernel, noise and conductance
     shares: dict[tuple[str | float, str | None], float]  #: of each (kernel, normalization) in it
 
@@ -85,7 +85,7 @@ def interpolate(
             "auto", the exponents 1, 1.5, 2.5 and 3.5, averaged by their weight.
         conductance: A module `(edge_attr)` -> [E] in (0, 1], such as
             :class:`~jsem_pyg.nn.SigmoidConductance`, trained in place by the most likely kernel.
-            None: weights as given.
+            Edges that hardly conduct close (0) if that is as likely. None: weights as given.
         t: The time to start from, > 0. None: the likelihood is maximised from its best
             places among 31 times, each with its most likely noise.
         normalization: "sym", or None for the Laplacian D - W, which often suits grids and meshes,
@@ -143,23 +143,25 @@ def interpolate(
             "zero says nothing.",
             stacklevel=2,
         )
-    generator = torch.Generator().manual_seed(seed)
-    some = torch.randperm(len(y), generator=generator)[:max_fitted]
-    fitted, place, part = field, observed, None
-    if len(some) < len(y):
-        part = _part_around(field.structure, observed, int(some[0]), max_fitted)
-    if part is not None:
-        fitted = read_field(data.subgraph(part), trained)
-        place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
-        some = part[place] == observed
+    generator, known = Generator(), (y[:, varies], observed, max_fitted)
     best, grid, log_likelihood = Point(kernels[0], 1.0, 0.1, 1.0), list[Point](), math.nan
     if bool(varies.any()):
-        given = y[some][:, varies], place[some]
-        best, grid, log_likelihood = find_likely(fitted, kernels, *given, t)
-    points = likely_points(best, grid, max(1, POINTS * min(len(y), max_fitted) // len(y)))
-    mean, deviation, noise, amplitude = condition(field, y, observed, best, points, generator)
+        fitted, own, place = _fitted(data, field, *known, generator.manual_seed(seed))
+        best, grid, log_likelihood = find_likely(fitted, kernels, own, place, t)
     with torch.no_grad():
         h = field.conducts()
+    if h is not None and bool(varies.any()):
+        least = _HARDLY * float(h.mean())
+        is_open, rival = h >= least, fitted.frozen(least)
+        if not is_open.all() and find_likely(rival, kernels, own, place, t)[2] >= log_likelihood:
+            h, data = h * is_open, data.edge_subgraph(is_open)
+            data.num_nodes = field.structure.num_nodes
+            data.edge_weight = (field.edge_weight * h)[is_open]
+            field = read_field(data, None)
+            fitted, own, place = _fitted(data, field, *known, generator.manual_seed(seed))
+            best, grid, log_likelihood = find_likely(fitted, kernels, own, place, t)
+    points = likely_points(best, grid, max(1, POINTS * min(len(y), max_fitted) // len(y)))
+    mean, deviation, noise, amplitude = condition(field, y, observed, best, points, generator)
     if conductance is not None and trained is not None:
         conductance.load_state_dict(trained.state_dict())
     shape, dtype = (-1, *values.shape[1:]), values.dtype
@@ -221,20 +223,23 @@ def _read_values(values: Any, observed: Any, num_nodes: int) -> tuple[Tensor, Te
     return values, nodes
 
 
-def _part_around(
-    structure: GraphStructure, observed: Tensor, centre: int, count: int
-) -> Tensor | None:
-    """Find the nodes around an observed one, of which `count` are observed, in ascending order.
+def _fitted(
+    data: Data, field: Field, y: Tensor, observed: Tensor, count: int, draws: Generator
+) -> tuple[Field, Tensor, Tensor]:
+    """Choose what kernels are fitted to: a field, `count` of the values, and their nodes in it.
 
-    None if many edges leave them, so that heat does not stay there.
+    They are those around an observed node, unless many edges leave, so that heat does not stay.
     """
-    size = structure.num_nodes
-    ends = structure.row.numpy(), structure.col.numpy()
-    pattern = csr_array((np.ones(len(ends[0])), ends), shape=(size, size))
-    order = breadth_first_order(pattern, int(observed[centre]), return_predecessors=False)
+    some = torch.randperm(len(y), generator=draws)[:count]
+    size, ends = field.structure.num_nodes, (field.structure.row, field.structure.col)
+    pattern = csr_array((np.ones(len(ends[0])), [each.numpy() for each in ends]), (size, size))
+    order = breadth_first_order(pattern, int(observed[some[0]]), return_predecessors=False)
     reached = np.isin(order, observed).cumsum()
-    if reached[-1] < count:
-        return None
-    part = np.sort(order[: int(reached.searchsorted(count)) + 1])
-    leaving = pattern[part].sum() - pattern[part][:, part].sum()
-    return torch.from_numpy(part).long() if leaving < _LEAVING * len(part) else None
+    nodes = np.sort(order[: int(reached.searchsorted(count)) + 1])
+    leaving = pattern[nodes].sum() - pattern[nodes][:, nodes].sum()
+    if len(some) == len(y) or reached[-1] < count or leaving >= _LEAVING * len(nodes):
+        return field, y[some], observed[some]
+    part = torch.from_numpy(nodes).long()
+    place = torch.searchsorted(part, observed).clamp(max=len(part) - 1)
+    is_there = part[place] == observed
+    return read_field(data.subgraph(part), field.conductance), y[is_there], place[is_there]

@@ -72,11 +72,11 @@ class Field:
         return self.edge_weight if h is None else self.edge_weight * h
 
     @torch.no_grad()
-    def frozen(self) -> "Field":
-        """Return the field whose weights are those of now, times conductances."""
-        if self.conductance is None:
-            return self
-        return replace(self, edge_weight=self.conducted(), conductance=None, kept={})
+    def frozen(self, least: float = 0.0) -> "Field":
+        """Return the field of the weights times conductances of now, zero below the least."""
+        h = self.conducts()
+        weight = self.edge_weight if h is None else self.edge_weight * h * (h >= least)
+        return self if h is None else replace(self, edge_weight=weight, conductance=None, kept={})
 
     def times(self, kernel: Kernel) -> Tensor:
         """List times of a kernel, in which heat spreads little and far."""
