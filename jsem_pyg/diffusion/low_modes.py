@@ -2,14 +2,12 @@
 
 import logging
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import dia_array
-from scipy.sparse.linalg import splu
+from scipy.sparse import csr_array, dia_array
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, SuperLU, eigsh, splu
 from torch import Tensor
 
 from .._checks import (
@@ -23,6 +21,7 @@ from .._random import seeded
 from ..graph import GraphStructure
 from ..graph.reader import GraphReader, count_nodes
 from ..kernels.bandwidth import bandwidth_order
+from ..kernels.csr import scipy_indices
 from ..kernels.torch_func import compute_dtype, without_autocast
 from ..operators import HeatOperator, laplacian_operator
 from ..operators.laplacian import laplacian_entries, scipy_matrix
@@ -33,11 +32,9 @@ _log = logging.getLogger(__name__)
 _READER = GraphReader(keeps=False)
 
 DENSE = 600  # nodes of a graph whose Laplacian is diagonalised as a table
-REORDERED = 20_000  # nodes of a graph that pays for an order in which neighbours lie close
 GAIN = 8.5  # log of the growth of the smoothest mode in one filter
 MOST_ROUNDS, MOST_TERMS = 40, 8_000
-# A graph with no more cycles, or whose edges span so few rows, has sparse factors.
-MOST_CYCLES, MEAN_SPAN = 1_000, 32
+MOST_WORK = 1_000  # multiplications for each slot that a factorisation may take
 
 
 @torch.no_grad()
@@ -63,9 +60,9 @@ def low_modes(
 
     Random signals go through a Chebyshev filter that damps all but the lowest modes, L is
     diagonalised on the result (Rayleigh and Ritz), and both are repeated until the residual is
-    small enough. On paths, rings, trees and narrow grids, whose lowest modes lie close together, a
-    sparse factorisation of L takes the place of the filter. Small graphs are diagonalised as a
-    table.
+    small enough. Where L has sparse factors (which is counted before), as on paths,
+    trees and narrow grids, Lanczos' method finds the modes of its inverse, and a factorisation
+    counts whether one is missing. Small graphs are diagonalised as a table.
 
     Args:
         edge_index: the graph, in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
@@ -127,8 +124,8 @@ def _lowest(
 ) -> tuple[Tensor, Tensor]:
     """Return eigenvalues [k] and modes [N, k], whose largest entries are positive."""
     size = structure.num_nodes
-    if size >= REORDERED and structure.device.type == "cpu":
-        # Numbered so that neighbours lie close in memory.
+    if size > DENSE and structure.device.type == "cpu":
+        # Numbered so that neighbours lie close in memory, and factors are sparse.
         place = structure.csr.derived(bandwidth_order).place.long()
         moved = GraphStructure(place[torch.stack(structure.edges)], size)
         value, mode = _eigenpairs(moved, weight, k, kind, tol, seed)
@@ -153,12 +150,12 @@ def _eigenpairs(
     if structure.num_nodes <= DENSE or width > (structure.num_nodes - rest.count) // 2:
         value, mode = _diagonalize(operator, rest, torch.eye(len(null)).to(null))
     else:
-        start = torch.randn(len(null), width, generator=seeded(seed), dtype=torch.float64)
+        start = torch.randn(len(null), width, generator=seeded(seed), dtype=torch.float64).to(null)
         if has_sparse_factors(structure):
-            damp = _inverse(structure, weight, kind)
-        else:
-            damp = partial(_damp, laplacian_operator(structure, weight, kind, dtype=torch.float32))
-        value, mode = _iterate(operator, damp, rest, start.to(null), wanted, tol)
+            steps = scipy_matrix(structure, laplacian_entries(structure, weight, kind))
+            start = _lanczos(steps, rest, start, wanted)
+        fast = laplacian_operator(structure, weight, kind, dtype=torch.float32)
+        value, mode = _iterate((operator, fast), rest, start, wanted, tol)
     value = torch.cat([value.new_zeros(rest.count), value[:wanted].clamp(min=0)])
     return value, torch.cat([null, mode[:, :wanted]], 1)
 
@@ -197,44 +194,52 @@ def _diagonalize(operator: HeatOperator, rest: _Rest, identity: Tensor) -> tuple
 
 
 def has_sparse_factors(structure: GraphStructure) -> bool:
-    """Return True if a factorisation of L is sparse: few cycles, or edges within a narrow band."""
+    """Return True if L is factorised in little work, in the order of the nodes; on a CPU."""
     if structure.device.type != "cpu":
         return False
-    cycles = structure.num_slots // 2 - structure.num_nodes + structure.num_components
-    if cycles <= MOST_CYCLES:
-        return True
-    place = structure.csr.derived(bandwidth_order).place.long()
-    span = place[structure.row.long()] - place[structure.col.long()]
-    return float(span.double().square().mean()) <= MEAN_SPAN**2
+    from ..kernels.sorted_edges import factor_work
+
+    most = MOST_WORK * structure.num_slots
+    return bool(factor_work(*scipy_indices(structure.csr), most) <= most)
 
 
-def _inverse(structure: GraphStructure, weight: Tensor, kind: str | None) -> "Damp":
-    """Return a function that divides modes by their eigenvalues, as good as a filter can."""
-    steps = scipy_matrix(structure, laplacian_entries(structure, weight, kind))
+def _lanczos(steps: csr_array, rest: _Rest, start: Tensor, wanted: int) -> Tensor:
+    """Find the modes [N, wanted] of the inverse of I - S, or return `start` if one is missing."""
+
+    def factorize(shift: float) -> SuperLU:
+        matrix = dia_array((np.full((1, size), 1 + shift), [0]), steps.shape) - steps
+        options = {"SymmetricMode": True}
+        return splu(matrix.tocsc(), "NATURAL", diag_pivot_thresh=0.0, options=options)
+
+    def divide(x: Any) -> Any:
+        return rest(torch.from_numpy(factors.solve(x.reshape(-1, 1)))).numpy()
+
+    size, first = len(start), rest(start[:, :1]).numpy()
     # The least shift that leaves eigenvalues apart; the modes of eigenvalue zero are taken away.
-    size = structure.num_nodes
-    matrix = dia_array((np.full((1, size), 1 + 1e-13), [0]), (size, size)) - steps
-    factors = splu(
-        matrix.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
-    return lambda value, block, residual: torch.from_numpy(factors.solve(block.numpy()))
-
-
-# Ritz values [M], vectors [N, M] and residuals -> vectors in which higher modes are damped.
-Damp = Callable[[Tensor, Tensor, Tensor], Tensor]
+    factors = factorize(1e-13)
+    try:
+        inverse = LinearOperator(steps.shape, divide, dtype=first.dtype)
+        value, mode = eigsh(inverse, wanted, v0=first, maxiter=8)
+    except ArpackNoConvergence:  # as where most eigenvalues are equal
+        return start
+    below = (1 - 1e-6) / value.min() - 2e-13
+    pivots = factorize(-below).U.diagonal()  # as many are negative as L has eigenvalues (Sylvester)
+    is_whole = (pivots < 0).sum() == rest.count + (1 / value - 1e-13 < below).sum()
+    return torch.from_numpy(mode) if is_whole else start
 
 
 def _iterate(
-    operator: HeatOperator, damp: Damp, rest: _Rest, block: Tensor, wanted: int, tol: float
+    exact_fast: tuple[HeatOperator, ...], rest: _Rest, block: Tensor, wanted: int, tol: float
 ) -> tuple[Tensor, Tensor]:
-    """Find eigenpairs by filtered subspace iteration from a block of random signals [N, M]."""
+    """Find eigenpairs by subspace iteration from a block [N, M], filtered by the fast operator."""
+    operator, fast = exact_fast
     for _ in range(MOST_ROUNDS):
         value, block, residual = _ritz(rest(block), operator, rest)
         worst = float(torch.linalg.vector_norm(residual[:, :wanted], dim=0).max())
         allowed = tol * float(value[wanted - 1])
         if worst <= max(allowed, 1e-13 * operator.rate):
             return value, block
-        block = damp(value, block, residual)
+        block = _damp(fast, value, block, residual)
     _log.warning(
         "the %d smoothest modes of a graph of %d nodes have a residual of %.2g times the largest "
         "eigenvalue found, more than tol = %.2g allows. To fix this, raise 'tol', or take a 'k' "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from .compiled import compiled
 
@@ -28,28 +29,13 @@ def local_order(rowptr: Array, col: Array, base: Array) -> Array:
 
     `base` is an order with neighbours in a band, in which caches serve all of this better.
     """
-    rowptr, col = _renumbered(rowptr, col, base)
-    x = _distances(rowptr, col, np.empty((base.size, _PIVOTS), np.float32))
+    links = csr_array((np.ones(col.size, np.float32), col, rowptr))[base][:, base]
+    x = _distances(links.indptr, links.indices, np.empty((base.size, _PIVOTS), np.float32))
     for _ in range(_MEANS):
-        x = _mean_of_neighbours(rowptr, col, x)
+        x = (x + links @ x) / (1 + np.diff(links.indptr)[:, None])
     blocks = _halved(x)
-    rowptr, col = _renumbered(rowptr, col, blocks)
-    return base[blocks[_windows(rowptr, col)]]
-
-
-@compiled()
-def _renumbered(rowptr: Array, col: Array, node: Array) -> tuple[Array, Array]:
-    """Renumber the nodes by an order."""
-    place = np.empty_like(node)
-    for at in range(node.size):
-        place[node[at]] = at
-    new_rowptr, new_col, end = np.zeros_like(rowptr), np.empty_like(col), 0
-    for at in range(node.size):
-        for slot in range(rowptr[node[at]], rowptr[node[at] + 1]):
-            new_col[end] = place[col[slot]]
-            end += 1
-        new_rowptr[at + 1] = end
-    return new_rowptr, new_col
+    links = links[blocks][:, blocks]
+    return base[blocks[_windows(links.indptr, links.indices)]]
 
 
 @compiled()
@@ -84,19 +70,6 @@ def _distances(rowptr: Array, col: Array, x: Array) -> Array:
             nearest[i] = min(nearest[i], x[i, j])
         pivot = int(nearest.argmax())
     return x
-
-
-@compiled()
-def _mean_of_neighbours(rowptr: Array, col: Array, x: Array) -> Array:
-    """Average rows of x over a node and its neighbours."""
-    out = x.copy()
-    for i in range(len(x)):
-        for slot in range(rowptr[i], rowptr[i + 1]):
-            for j in range(x.shape[1]):
-                out[i, j] += x[col[slot], j]
-        for j in range(x.shape[1]):
-            out[i, j] /= 1 + rowptr[i + 1] - rowptr[i]
-    return out
 
 
 @compiled()

@@ -9,8 +9,9 @@ from dense import dense_laplacian
 from torch_geometric.utils import erdos_renyi_graph, grid, remove_self_loops, to_undirected
 
 from jsem_pyg.diffusion import low_modes
-from jsem_pyg.diffusion.low_modes import has_sparse_factors
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.csr import scipy_indices
+from jsem_pyg.kernels.sorted_edges import factor_work
 from jsem_pyg.neighbors import knn_graph
 
 KINDS = pytest.mark.parametrize("normalization", ["sym", "rw", None])
@@ -73,7 +74,6 @@ def comb(size):
 def test_long_graphs_are_factorised(make, normalization, factor):
     size = 1500
     edge_index = to_undirected(make(size), num_nodes=size)
-    assert has_sparse_factors(GraphStructure(edge_index, size))
     weight = torch.full((edge_index.size(1),), factor, dtype=torch.float64)
     given = edge_index, weight, size, normalization and "sym"
     k = 12 if size == 1 + int(edge_index.max()) else size // 2 + 8
@@ -85,9 +85,25 @@ def test_long_graphs_are_factorised(make, normalization, factor):
     assert float(residual.norm(dim=0).max()) < 1e-3 * float(value[-1])
 
 
-def test_what_has_sparse_factors():
-    for edges, expected in ((points(3000, 10), False), (points(3000, 1), True)):
-        assert has_sparse_factors(GraphStructure(edges, 3000)) == expected
+def test_work_is_that_of_the_factor():
+    edge_index = to_undirected(
+        torch.randint(60, (2, 90), generator=torch.Generator().manual_seed(1))
+    )
+    structure = GraphStructure(remove_self_loops(edge_index)[0], 60)
+    matrix = 2 * torch.eye(60) - 0.01 * dense_laplacian(torch.stack(structure.edges), None, 60)
+    factor = torch.linalg.cholesky(matrix.double()).tril(-1)
+    indices = scipy_indices(structure.csr)
+    assert factor_work(*indices, 1e9) == float((factor != 0).sum(0).square().sum())
+    assert 5 < factor_work(*indices, 5) < 500
+
+
+def test_modes_that_lanczos_misses_are_found():
+    parts = to_undirected(torch.cat([comb(900) + 900 * i for i in range(3)], 1))
+    one = dense_laplacian(to_undirected(comb(900)), None, 900)
+    expected = torch.linalg.eigvalsh(one)[:4].repeat_interleave(3).clamp(min=0)
+    torch.testing.assert_close(low_modes(parts, 11)[0].double(), expected[:11], rtol=1e-5, atol=0)
+    star = to_undirected(torch.stack([torch.zeros(2999, dtype=torch.long), torch.arange(1, 3000)]))
+    assert torch.allclose(low_modes(star, 6)[0], torch.tensor([0.0, 1, 1, 1, 1, 1]), atol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [2, 3])
@@ -153,7 +169,7 @@ def test_results_repeat_and_have_a_sign():
 def test_what_has_not_converged_is_told(monkeypatch, caplog):
     monkeypatch.setattr(sys.modules["jsem_pyg.diffusion.low_modes"], "MOST_ROUNDS", 1)
     with caplog.at_level(logging.WARNING):
-        low_modes(points(2000, 2), 5)
+        low_modes(points(2000, 10), 5)
     assert "raise 'tol'" in caplog.text
 
 
