@@ -29,7 +29,8 @@ def local_order(rowptr: Array, col: Array, base: Array) -> Array:
 
     `base` is an order with neighbours in a band, in which caches serve all of this better.
     """
-    links = csr_array((np.ones(col.size, np.float32), col, rowptr))[base][:, base]
+    ones, shape = np.ones(col.size, np.float32), (base.size, base.size)
+    links = csr_array((ones, col, rowptr), shape)[base][:, base]
     x = _distances(links.indptr, links.indices, np.empty((base.size, _PIVOTS), np.float32))
     for _ in range(_MEANS):
         x = (x + links @ x) / (1 + np.diff(links.indptr)[:, None])
