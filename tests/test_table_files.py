@@ -23,11 +23,19 @@ def read(name, content=None, **reading):
     return read_rows(path, Reading(**reading))
 
 
-def test_a_line_is_a_document_and_an_empty_one_is_a_row():
+def test_a_line_is_a_document_and_an_empty_one_is_a_row(caplog):
     assert read("a.txt", "one\r\n\ntwo\x0cthree\n").text.tolist() == ["one", "", "two\x0cthree"]
     assert read("b.txt.gz", "\ufeffone").text.tolist() == ["one"]
     with pytest.raises(ValueError, match="'c.txt', which is empty"):
         read("c.txt", "")
+    prose = "We came, saw and left.\nI came, and saw.\nYou came, at 5.\nDoe, John\n"
+    assert len(read("d.txt", prose)) == 4
+    assert caplog.text == ""
+    for delimiter in (";", "\t", "|", ","):
+        text = "Of me\nname,size\n" + "Oslo,5.5\n" * 9
+        assert len(read("d.txt", text.replace(",", delimiter))) == 11
+        assert f"Of a table, pass --delimiter {delimiter!r}." in caplog.text
+    assert list(read("d.txt", "a\tb\n1\t2\n", delimiter=r"\t")) == ["a", "b"]
     table = read("d.txt", "1 2\n 3  4\n", delimiter=" ", header=0)
     assert table.to_numpy().tolist() == [[1, 2], [3, 4]]
 

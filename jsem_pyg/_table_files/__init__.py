@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._extras import import_optional
 from .arrays import columns_of_arrays
-from .first_rows import COMMENTS, MISSING, check_no_pairs, from_header, guess_delimiter
+from .first_rows import COMMENTS, MISSING, check_no_pairs, from_header, guess_delimiter, say_table
 from .records import records_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def read_rows(
             return pd.DataFrame(records_of(found), dtype=object).convert_dtypes()
         check_no_pairs(text)
         if suffix == ".txt" and reading.delimiter is None:  # a document a line
+            say_table(text)
             lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
             return pd.DataFrame({"text": lines}, dtype=object)
         return _read_table(text, "\t" if suffix == ".tsv" else None, reading, strings)
@@ -134,6 +135,7 @@ def _read_table(
     pd = import_optional("pandas", "Reading a table")
     text = text.lstrip("\r\n")
     delimiter = reading.delimiter or delimiter or guess_delimiter(text, reading.header)
+    delimiter = delimiter.replace(r"\t", "\t")  # as shells pass it on
     fix = (
         "To fix this, quote the cells that hold the delimiter, say which it is by --delimiter "
         f"(got {delimiter!r}), or take away lines above the header or below the table."

@@ -22,6 +22,7 @@ NO_NUMBER = re.compile(
 )
 _UNIT = re.compile(r"[%‰°$€£#)\]]")  # a sign, or letters in brackets
 _DELIMITERS = ",;\t|"
+_REGULAR = 0.9  # of the lines of a table, below titles and above notes
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart
 _TIME = re.compile(r"\s*\d+:\d\d\s*")
 _PAIRS = re.compile(r"[-+]?[\d.]+( +\d+:[-+.\d]\S*)+\s*$")
@@ -62,6 +63,19 @@ def guess_delimiter(text: str, header: int) -> str:
         return best
     logger.warning("Columns are divided by white space; --delimiter says otherwise.")
     return " "
+
+
+def say_table(text: str) -> None:
+    """Say which delimiter divides nearly all lines of a text alike, unless blanks are behind it."""
+    for delimiter in ";\t|,":
+        rows = [*csv.reader(StringIO(text[:_HEAD], newline=""), delimiter=delimiter)]
+        size = int(median(map(len, rows))) if len(rows) > 2 else 1
+        cells = [cell for row in rows if len(row) == size for cell in row[1:]]
+        is_prose = all(cell[:1] == " " for cell in cells)
+        if len(cells) >= _REGULAR * sum(map(bool, rows)) * (size - 1) and not is_prose:
+            said = "Each line is a text, but %r divides all alike. Of a table, pass --delimiter %r."
+            logger.warning(said, delimiter, delimiter)
+            return
 
 
 def check_no_pairs(text: str) -> None:
@@ -129,7 +143,7 @@ def _count_titles(rows: list[list[str]], header: int) -> int:
         least = least if is_comment or not row else 3
         is_lone = header and (filled[count] == 0 or (filled[count] == 1 and row[0].strip()))
         if len(row) == size and not (is_lone or is_comment):
-            is_whole = is_whole or not header or _is_data(rows[count + 1 : count + 3])
+            is_whole = is_whole or not header or any(map(_has_numbers, rows[count + 1 :][:1]))
     return 0
 
 
@@ -167,12 +181,6 @@ def _is_comment(rows: list[list[str]], place: int, header: int, size: int) -> bo
 def _has_numbers(row: list[str]) -> bool:
     """Return True if a cell is a number, and no year."""
     return any(_NUMBER.fullmatch(cell.strip()) and not _YEAR.fullmatch(cell) for cell in row)
-
-
-def _is_data(rows: list[list[str]]) -> bool:
-    """Return True if two rows have numbers in the same column, and the first is no year."""
-    pairs = zip(*rows, strict=False) if len(rows) == 2 else ()
-    return any(_has_numbers([a]) and _NUMBER.fullmatch(b.strip()) for a, b in pairs)
 
 
 def _name_columns(rows: list[list[str]], titles: int) -> tuple[list[str], int]:

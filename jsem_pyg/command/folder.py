@@ -23,8 +23,7 @@ class MapFolder:
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
         self._record = path / "map.safetensors"
-        results = [self.map, self.clusters, self.report]
-        self._files = [*results, self.clusterer, self._record]
+        self._files = [self.map, self.clusters, self.report, self.clusterer, self._record]
 
     def check_free(self, overwrite: bool) -> None:
         """Raise unless a run may write here; called before it reads anything."""

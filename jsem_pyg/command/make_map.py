@@ -102,9 +102,8 @@ def _fitted(
     x: np.ndarray, choice: Choice, settings: MapSettings, steps: Steps
 ) -> DiffusionClusterer:
     """Cluster the points [P, D]."""
-    metric = settings.metric
-    if metric == "auto":
-        metric = "l2" if choice.kind == "table" else "cosine"
+    fitting = "l2" if choice.kind == "table" else "cosine"
+    metric = fitting if settings.metric == "auto" else settings.metric
     if choice.kind == "table":
         compared, scaled = _COMPARED[metric], _SCALED[settings.scale]
         steps.note(f"Rows are compared by {compared} (--metric), {scaled} (--scale).")
