@@ -1,6 +1,7 @@
 """Turn columns into what is clustered: documents or vectors, and the labels to compare with."""
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -98,7 +99,7 @@ def read_vectors(
     """Put columns of a table, or one of vectors, beside each other; `texts` name the clusters.
 
     Rows that lack a number are left out; with `impute` the median of a column takes the place of
-    missing numbers. `encoding` is of the rows that were mapped.
+    missing numbers, in rows that hold something. `encoding` is of the rows that were mapped.
     """
     if encoding is None:
         forms = {column.name: column.form for column in columns if column.form}
@@ -115,18 +116,17 @@ def read_vectors(
             raise ValueError(f"Expected numbers in the column {name!r} (got none to fill in).")
         fill = np.nanmedian(np.where(lacking, np.nan, x), axis=0)
         encoding = encoding._replace(fill=fill.tolist())
+    if encoding.fill is not None:
+        lacking &= ~lacking.all(1, keepdims=True)  # of a row that holds nothing, nothing is known
+        x = np.where(lacking, encoding.fill, x)
     lacks = {each.name: int(lacking[:, of == each.name].any(1).sum()) for each in columns}
     missing = {name: count for name, count in lacks.items() if count}
-    if encoding.fill is not None:
-        x, lacking = np.where(lacking, encoding.fill, x), np.zeros_like(lacking)
-    kept = ~lacking.any(1)
+    kept = np.isfinite(x).all(1)
     points = x[kept]
     _check_enough(len(points), len(x), "rows without missing numbers", fewest)
     if fewest > 1 and bool((points == points[0]).all()):
         raise ValueError(f"Expected rows that differ (got {len(points)} that are the same).")
-    named_by = None
-    if texts:
-        named_by = [text for text, is_kept in zip(_joined(texts), kept, strict=True) if is_kept]
+    named_by = list(compress(_joined(texts), kept)) if texts else None
     point = np.where(kept, np.cumsum(kept) - 1, -1)
     names = [name for _, parts in blocks for name in parts]
     return Content(point, named_by, points, missing, names, is_category, encoding)

@@ -35,7 +35,7 @@ def assign(
         table, content = _read(file, reading, record)
     if (content.point < 0).any():
         rows = counted(int((content.point < 0).sum()), "row is", "rows are")
-        steps.note(f"{rows} in no cluster: missing is {', '.join(content.missing)}.")
+        steps.note(f"{rows} in no cluster: missing is {', '.join(content.missing) or 'all'}.")
     clusterer = DiffusionClusterer.load(folder.clusterer)
     if content.vectors is None:
         x = _embedded(content.texts or [], record, cache, steps)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 5
+_ROUNDED = 0.002  # of a sum, at most, by which one of rounded numbers is another
 _PLURALS = {"number": "numbers", "date": "dates", "category": "categories", "vector": "vectors"}
 
 
@@ -96,14 +97,20 @@ def _say(choice: Choice, content: Content, is_guessed: bool, steps: Steps) -> No
     if choice.texts:
         names = ", ".join(column.name for column in choice.texts)
         steps.note(f"Clusters are named by text of: {names}.")
-    if content.missing and content.encoding.fill is not None:
-        filled = ", ".join(f"{count:,} of {name}" for name, count in content.missing.items())
-        steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
-    elif content.missing:
-        lacking = ", ".join(f"{name} in {count:,}" for name, count in content.missing.items())
+    numbers = [each.values for each in choice.points if each.type == "number"]
+    kept = np.flatnonzero(content.point >= 0)
+    for row, which in ((kept[0], "first"), (kept[-1], "last")) if numbers else ():
+        sums = [x[row] and np.isclose(np.nansum(x), 2 * x[row], _ROUNDED, 0) for x in numbers]
+        if 2 * sum(sums) >= len(sums):
+            steps.note(f"The {which} row is the sum of the others: if it is a total, take it away.")
+    lacking = ", ".join(f"{name} in {count:,}" for name, count in content.missing.items())
+    if lacking and content.encoding.fill is not None:
+        steps.note(f"Missing numbers are the median of their column (--missing): {lacking}.")
+    if left_out := int((content.point < 0).sum()):
         fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
-        left_out = counted(int((content.point < 0).sum()), "row is", "rows are")
-        steps.note(f"{left_out} left out, in no cluster. Missing is {lacking}{fix}.")
+        why = "all that is clustered" if content.encoding.fill is not None else f"{lacking}{fix}"
+        rows = counted(left_out, "row is", "rows are")
+        steps.note(f"{rows} left out, in no cluster. Missing is {why}.")
     again = int(content.sizes.sum()) - len(content.sizes)
     if again:
         rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"

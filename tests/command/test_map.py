@@ -255,10 +255,20 @@ def test_rows_that_lack_a_number_are_left_out_and_named(mixed):
 
 def test_missing_numbers_may_be_the_median(mixed):
     said = good("map", "mixed.csv", "--labels", "group", "-k", 2, "--missing", "impute", *QUICK)
-    assert "Missing numbers are the median of their column (--missing): 3 of size." in said
+    assert "Missing numbers are the median of their column (--missing): size in 3." in said
     assert pd.read_csv("mixed-map/clusters.csv").cluster.notna().all()
     assert run("predict", "mixed-map", "mixed.csv", "-o", "out.csv").exit_code == 0
     assert Path("out.csv").read_bytes() == Path("mixed-map/clusters.csv").read_bytes()
+
+
+def test_a_total_is_said_and_notes_below_a_table_are_in_no_cluster(mixed):
+    rows = mixed[["size", "share"]].dropna().assign(name=[f"Place {i}" for i in range(57)])
+    total = {**rows.sum(numeric_only=True).round(1), "name": "Total"}
+    rows = pd.concat([rows, pd.DataFrame([total, {"name": "Source: me"}])])
+    rows[["name", "size", "share"]].to_csv("total.csv", index=False)
+    said = good("map", "total.csv", "-k", 2, "--missing", "impute", *QUICK)
+    assert "The last row is the sum of the others" in said
+    assert "1 row is left out, in no cluster. Missing is all that is clustered." in said
 
 
 @pytest.mark.parametrize(
