@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_array, dia_array
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, SuperLU, eigsh, splu
+from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
 from torch import Tensor
 
 from .._checks import (
@@ -62,7 +62,8 @@ def low_modes(
     diagonalised on the result (Rayleigh and Ritz), and both are repeated until the residual is
     small enough. Where L has sparse factors (which is counted before), as on paths,
     trees and narrow grids, Lanczos' method finds the modes of its inverse, and a factorisation
-    counts whether one is missing. Small graphs are diagonalised as a table.
+    counts whether one is missing: then the inverse is the filter. Small graphs are diagonalised as
+    a table.
 
     Args:
         edge_index: the graph, in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
@@ -151,10 +152,10 @@ def _eigenpairs(
         value, mode = _diagonalize(operator, rest, torch.eye(len(null)).to(null))
     else:
         start = torch.randn(len(null), width, generator=seeded(seed), dtype=torch.float64).to(null)
+        fast: Any = laplacian_operator(structure, weight, kind, dtype=torch.float32)
         if has_sparse_factors(structure):
             steps = scipy_matrix(structure, laplacian_entries(structure, weight, kind))
-            start = _lanczos(steps, rest, start, wanted)
-        fast = laplacian_operator(structure, weight, kind, dtype=torch.float32)
+            start, fast = _lanczos(steps, rest, start, wanted)
         value, mode = _iterate((operator, fast), rest, start, wanted, tol)
     value = torch.cat([value.new_zeros(rest.count), value[:wanted].clamp(min=0)])
     return value, torch.cat([null, mode[:, :wanted]], 1)
@@ -203,16 +204,15 @@ def has_sparse_factors(structure: GraphStructure) -> bool:
     return bool(factor_work(*scipy_indices(structure.csr), most) <= most)
 
 
-def _lanczos(steps: csr_array, rest: _Rest, start: Tensor, wanted: int) -> Tensor:
-    """Find the modes [N, wanted] of the inverse of I - S, or return `start` if one is missing."""
+def _lanczos(steps: csr_array, rest: _Rest, start: Tensor, wanted: int) -> tuple[Tensor, Any]:
+    """Return modes of the inverse of I - S in a block, `start` if one is missing; the inverse."""
 
     def factorize(shift: float) -> SuperLU:
         matrix = dia_array((np.full((1, size), 1 + shift), [0]), steps.shape) - steps
-        options = {"SymmetricMode": True}
-        return splu(matrix.tocsc(), "NATURAL", diag_pivot_thresh=0.0, options=options)
+        return splu(matrix.tocsc(), "NATURAL", 0.0, options={"SymmetricMode": True})
 
-    def divide(x: Any) -> Any:
-        return rest(torch.from_numpy(factors.solve(x.reshape(-1, 1)))).numpy()
+    def divide(x: Any) -> Tensor:
+        return rest(torch.from_numpy(factors.solve(np.asarray(x).reshape(size, -1))))
 
     size, first = len(start), rest(start[:, :1]).numpy()
     # The least shift that leaves eigenvalues apart; the modes of eigenvalue zero are taken away.
@@ -220,18 +220,19 @@ def _lanczos(steps: csr_array, rest: _Rest, start: Tensor, wanted: int) -> Tenso
     try:
         inverse = LinearOperator(steps.shape, divide, dtype=first.dtype)
         value, mode = eigsh(inverse, wanted, v0=first, maxiter=8)
-    except ArpackNoConvergence:  # as where most eigenvalues are equal
-        return start
-    below = (1 - 1e-6) / value.min() - 2e-13
-    pivots = factorize(-below).U.diagonal()  # as many are negative as L has eigenvalues (Sylvester)
+        below = (1 - 1e-6) / value.min() - 2e-13
+        pivots = factorize(-below).U.diagonal()  # one is negative for each eigenvalue (Sylvester)
+    except RuntimeError:  # no convergence, as where most eigenvalues are equal; a pivot of zero
+        return start, divide
     is_whole = (pivots < 0).sum() == rest.count + (1 / value - 1e-13 < below).sum()
-    return torch.from_numpy(mode) if is_whole else start
+    more = start[:, wanted:] / size**0.5  # with which iteration goes on where modes are too coarse
+    return torch.cat([torch.from_numpy(mode), more], 1) if is_whole else start, divide
 
 
 def _iterate(
-    exact_fast: tuple[HeatOperator, ...], rest: _Rest, block: Tensor, wanted: int, tol: float
+    exact_fast: tuple[HeatOperator, Any], rest: _Rest, block: Tensor, wanted: int, tol: float
 ) -> tuple[Tensor, Tensor]:
-    """Find eigenpairs by subspace iteration from a block [N, M], filtered by the fast operator."""
+    """Find eigenpairs by iteration of a block [N, M], by a filter of an operator or a function."""
     operator, fast = exact_fast
     for _ in range(MOST_ROUNDS):
         value, block, residual = _ritz(rest(block), operator, rest)
@@ -239,7 +240,7 @@ def _iterate(
         allowed = tol * float(value[wanted - 1])
         if worst <= max(allowed, 1e-13 * operator.rate):
             return value, block
-        block = _damp(fast, value, block, residual)
+        block = fast(block) if callable(fast) else _damp(fast, value, block, residual)
     _log.warning(
         "the %d smoothest modes of a graph of %d nodes have a residual of %.2g times the largest "
         "eigenvalue found, more than tol = %.2g allows. To fix this, raise 'tol', or take a 'k' "

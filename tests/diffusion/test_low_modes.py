@@ -106,6 +106,16 @@ def test_modes_that_lanczos_misses_are_found():
     assert torch.allclose(low_modes(star, 6)[0], torch.tensor([0.0, 1, 1, 1, 1, 1]), atol=1e-6)
 
 
+@pytest.mark.parametrize("normalization", ["sym", None])
+def test_modes_of_equal_parts_are_orthonormal(normalization, caplog):
+    star = torch.stack([torch.zeros(9, dtype=torch.long), torch.arange(1, 10)])
+    stars = to_undirected(torch.cat([star + 10 * i for i in range(100)], 1))
+    value, mode = low_modes(stars, 150, normalization=normalization)
+    torch.testing.assert_close(value, torch.arange(150).ge(100).float(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(mode.T @ mode, torch.eye(150), rtol=0, atol=1e-5)
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("dim", [2, 3])
 def test_large_neighbour_graphs_have_small_residuals(dim):
     edge_index = points(25_000, dim)
