@@ -20,7 +20,7 @@ NO_NUMBER = re.compile(
     r"tb[ad]|no (data|answer)|suppressed|withheld|unspecified|refused|declined",
     re.IGNORECASE,
 )
-_UNIT = re.compile(r"[%‰°$€£#)\]]")  # a sign, or letters in brackets
+_UNIT = re.compile(r"[%‰°$€£¥₹¢#)\]]")  # a sign, or letters in brackets
 _DELIMITERS = ",;\t|"
 _REGULAR = 0.9  # of the lines of a table, below titles and above notes
 _GROUPS = re.compile(r"[-+]?\d{1,3}( \d{3})+([.,]\d+)?|NA")  # one number, thousands apart

@@ -32,7 +32,7 @@ _CELL = re.compile(
     re.VERBOSE,
 )
 _TIME = re.compile(r"(\d+ days?,? )?\d{1,4}:[0-5]\d(:[0-5]\d(\.\d+)?)?|P[\dDTHM.]*\d[DHMS]")
-_CLOCK = re.compile(r"(0?\d|1[0-2])(:[0-5]\d){0,2} ?[aApP]\.?[mM]\.?")
+_CLOCK = re.compile(r"(0?\d|1[0-2])((?::[0-5]\d){0,2}) ?([aApP])\.?[mM]\.?")
 _PART = r"\d[\d.]* ?(d(ays?)?|h((ou)?rs?)?|m(in(ute)?s?)?|s(ec(ond)?s?)?)"  # of a duration
 _SPAN = re.compile(rf"({_PART}[, ]*)*({_PART}|(?<=h)\d\d)")
 _ANGLE = re.compile(
@@ -101,16 +101,19 @@ def _in_one_unit(texts: list[str], unit: str) -> list[str]:
     """
     import pandas as pd
 
-    spans = {text for text in texts if _SPAN.fullmatch(text)}
-    are_spans = unit == "s" or any(len(re.findall(r"\d[\d.]*", text)) > 1 for text in spans)
+    units = {x: re.findall("([dhms])[a-z]*", x) for x in texts if _SPAN.fullmatch(x)}
+    spans = {text for text, each in units.items() if len({*each}) == len(each)}  # no "2 m, 3 m"
+    has_two = any(len(re.findall(r"\d[\d.]*", text)) > 1 for text in spans)
+    are_spans = unit == "s" or (not unit and has_two)
     angles = {text: at for text in texts if (at := _ANGLE.fullmatch(text)) and at[1] + at[5]}
     sides = {at[1] + at[5] for text, at in angles.items() if "." in text or at[3]}
-    are_angles = unit == "°" or {"N", "S"} <= sides or {"E", "W"} <= sides
+    are_angles = unit == "°" or (not unit and ({"N", "S"} <= sides or {"E", "W"} <= sides))
 
     def rewritten(text: str) -> str:
         time = pd.NaT
-        if _CLOCK.fullmatch(text):
-            time = pd.to_datetime(f"1970-01-01 {text}", errors="coerce") - pd.Timestamp(0)
+        if at := _CLOCK.fullmatch(text):
+            hour = int(at[1]) % 12 + 12 * (at[3] in "pP")
+            time = pd.to_timedelta(f"{hour}{(at[2] + ':00:00')[:6]}")
         elif (are_spans and text in spans) or _TIME.fullmatch(text):
             full = text + ":00" * (text.count(":") == 1) + "m" * bool(re.search(r"h\d\d$", text))
             time = pd.to_timedelta(re.sub("([dhms])[a-z]*,? ?", r"\1 ", full), errors="coerce")
