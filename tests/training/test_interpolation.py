@@ -247,6 +247,23 @@ def test_edges_that_hardly_conduct_are_closed(most):
     assert truth.std() < found.deviation[99] < math.inf
 
 
+def test_edges_are_closed_only_if_kernels_are_fitted_to_some():
+    class Weak(torch.nn.Linear):
+        def forward(self, edge_attr):
+            return 1 - 0.95 * edge_attr[:, 0] + 0 * self.weight.sum()
+
+    path = torch.arange(400).unfold(0, 2, 1).T
+    data = Data(edge_index=torch.cat([path, path.flip(0)], 1), num_nodes=400)
+    observed = torch.randperm(400, generator=torch.Generator().manual_seed(2))[:150]
+    centre = observed[torch.randperm(150, generator=torch.Generator().manual_seed(0))[0]]
+    is_far = (data.edge_index - centre).abs().min(0).values > 120
+    data.edge_attr = (is_far & (data.edge_index.sum(0) % 30 == 1)).double()[:, None]
+    assert int(data.edge_attr.sum()) > 5
+    given = torch.sin(observed * 0.05), observed
+    found = interpolate(data, *given, conductance=Weak(1, 1), kernel="heat", max_fitted=30)
+    assert float(found.conductance.min()) > 0
+
+
 def test_deviations_cover_what_is_hidden():
     data = grid(8)
     signal, y = draw(data, KERNELS["heat"](4.0), 40, 0.2)

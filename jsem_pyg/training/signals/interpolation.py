@@ -153,7 +153,8 @@ def interpolate(
     if h is not None and bool(varies.any()):
         least = _HARDLY * float(h.mean())
         is_open, rival = h >= least, fitted.frozen(least)
-        if not is_open.all() and find_likely(rival, kernels, own, place, t)[2] >= log_likelihood:
+        is_told = not rival.edge_weight.equal(fitted.frozen().edge_weight)  # in the fitted part
+        if is_told and find_likely(rival, kernels, own, place, t)[2] >= log_likelihood:
             h, data = h * is_open, data.edge_subgraph(is_open)
             data.num_nodes = field.structure.num_nodes
             data.edge_weight = (field.edge_weight * h)[is_open]
