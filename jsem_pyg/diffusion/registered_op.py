@@ -23,7 +23,7 @@ from .._checks import check_edge_vector
 from ..graph.adjacency import Adjacency
 from ..graph.reader import GraphReader
 from ..kernels.chebyshev import Operator, SeriesOperator
-from ..kernels.chebyshev.series import resumed_series
+from ..kernels.chebyshev.series import differentiable_series
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import compute_dtype
 from .evolve import evolve, heat_operator
@@ -46,9 +46,9 @@ class _Once(Operator):
 
     def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
         if self.kept is not None:  # only the derivative of the result is right
-            return resumed_series(self.matrix, self.kept, x, coefficients)
-        out, self.kept = self.matrix.evaluate(x, coefficients, True)
-        return out
+            return differentiable_series(self.matrix, x, coefficients, self.kept)
+        self.kept = x.new_empty(self.matrix.kept_shape(x.size(0), x.size(1), x.dtype))
+        return self.matrix.evaluate(x, coefficients, self.kept.unbind())
 
 
 _DEFINED = (

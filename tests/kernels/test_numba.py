@@ -1,5 +1,6 @@
 """What is particular to the numba backend: tiles, tails, threads, and what it keeps."""
 
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -148,3 +149,25 @@ def test_checkpointed_and_packed_tensors_lead_to_the_same_gradients(together):
     assert all(map(torch.equal, gradients(packed), expected))
     again = gradients(lambda *leaves: checkpoint(total, *leaves, use_reentrant=False))
     assert all(map(torch.equal, again, expected))
+
+
+def test_a_backward_pass_frees_what_is_kept_unless_the_graph_is_retained(together, monkeypatch):
+    csr, values, x, coefficients = ring_with_chords(200)
+    leaves, alive = [each.clone().requires_grad_() for each in (values, x)], []
+    backward, kept = numba_cpu.backward, []
+
+    def pack(tensor):
+        kept.append(weakref.ref(tensor))
+        return tensor
+
+    def watched(*args):
+        alive.append(sum(each() is not None for each in kept[2:]))  # after coefficients and values
+        backward(*args)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda each: each):
+        out = numba_cpu.SparseOperator(csr, leaves[0]).series(leaves[1], coefficients)
+    monkeypatch.setattr(numba_cpu, "backward", watched)
+    direction = out.detach()
+    found = [torch.autograd.grad(out, leaves, direction, retain_graph=again) for again in (1, 0)]
+    assert all(map(torch.equal, *found))
+    assert alive == [3, 3, 3, 2, 1, 0]

@@ -57,9 +57,9 @@ class AdjointOperator(SeriesOperator):
         applied = alpha * self.product(term, gathered)
         return out.copy_(applied) if before is None else torch.sub(applied, before, out=out)
 
-    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x: Tensor, coefficients: Tensor, kept: Sequence[Tensor]) -> Tensor:
         """Sum the series; T_k is kept in the place (k - 1) % 2."""
-        terms = x.new_empty(2, *x.shape)
+        terms = kept or x.new_empty(2, *x.shape)
         rows = coefficients.unsqueeze(2)  # [K + 1, S, 1, C], to multiply rows
         before, term = x, x
         out = rows[0] * x
@@ -72,11 +72,11 @@ class AdjointOperator(SeriesOperator):
             before, term = term, target
             out.addcmul_(rows[k], term)
         if len(rows) <= 2:
-            terms[1] = x  # T_0
-        return out, terms if keep else terms.new_empty(0)
+            terms[1].copy_(x)  # T_0
+        return out
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
+        self, kept: list[Tensor], coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
         """Differentiate the series, by its transpose, which is the operator itself."""
         last, num_channels = len(coefficients) - 1, coefficients.size(2)
@@ -84,6 +84,7 @@ class AdjointOperator(SeriesOperator):
         totals = tuple(torch.zeros_like(each) for each in self.values) if needs_values else None
         grad_c = torch.zeros_like(coefficients) if needs_coefficients else None
         term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)
+        kept.clear()
         b, b_after = grad.new_zeros(2, *grad.shape[1:])
         _add_scales(b, coefficients[last], grad)
         for k in range(last - 1, -1, -1):

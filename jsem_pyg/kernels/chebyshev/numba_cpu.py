@@ -12,13 +12,14 @@ The adjoint is that of :mod:`.adjoint`: the last two terms are stored, and the r
 backwards.
 
 Extra memory beside the result and the gradient of x, whatever the degree: two copies of x, a number
-for each edge, and a handful of tiles; on a small graph these two for each thread.
+for each edge, and a handful of tiles; on a small graph these two for each thread. In a backward
+pass the two copies are freed tile by tile, unless the graph is retained.
 """
 
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -91,19 +92,18 @@ class SparseOperator(SeriesOperator):
         self.num_nodes = csr.num_rows
         self.csr, self.values = csr, (value,)
 
-    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x: Tensor, coefficients: Tensor, kept: Sequence[Tensor]) -> Tensor:
         """Sum the series; see :class:`.SeriesOperator`. The last two terms are kept in tiles."""
-        call = self._prepare(x.size(1), coefficients, keep)
+        call = self._prepare(x.size(1), coefficients, trains=bool(kept))
         scales, source = coefficients.size(1), x.detach().contiguous().numpy()
         out = np.empty((scales, *x.shape), call.dtype)
-        kept = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
-        last, own = scratch(kept, call.dtype), 0 if keep else 2
+        last, own = [each.numpy() for each in kept], 0 if kept else 2
 
         def allocate() -> Array:
             return _tiles(call, own + scales)
 
         def stages(tile: int, thread: int, memory: Array) -> Iterator[Stage]:
-            terms, result = tuple(last[:, tile] if keep else memory[:own]), memory[own:]
+            terms, result = tuple(last[tile] if last else memory[:own]), memory[own:]
             first, weight = tile * len(call.lanes), _weight(call, tile)
             yield partial(pack, terms[0], source, call.pattern.node, first, call.lanes)
             for steps in _steps(call):
@@ -114,15 +114,15 @@ class SparseOperator(SeriesOperator):
                 yield partial(unpack, result[s], out[s], call.pattern.place, first, call.lanes)
 
         work_on_tiles(call.num_threads, call.num_tiles, call.together, allocate, stages)
-        return torch.from_numpy(out), torch.from_numpy(last)
+        return torch.from_numpy(out)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
+        self, kept: list[Tensor], coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
         """Differentiate the series; see :class:`.SeriesOperator`."""
         (needs_values, needs_coefficients), needs_terms = needs, any(needs)
         call = self._prepare(grad.size(2), coefficients, trains=True)
-        terms_kept, source = kept.numpy(), grad.contiguous().numpy()
+        source = grad.contiguous().numpy()
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
         parts = 1 if call.together else call.num_threads
@@ -132,28 +132,35 @@ class SparseOperator(SeriesOperator):
         places = 1 if channels == 1 else call.num_tiles
         size = math.prod(sizes) * len(call.lanes) * needs_coefficients
         projection = np.zeros((call.num_threads, places, size))
-        grad_x, nothing = np.empty(grad.shape[1:], call.dtype), np.empty(0, call.dtype)
+        # The gradients of x, in tiles: their memory is taken as that of what is kept is freed.
+        found, nothing = _tiles(call, call.num_tiles), np.empty((2, 0), call.dtype)
 
         def allocate() -> tuple[Array, ...]:
-            own = 2 if needs_terms else 0
-            return _tiles(call, len(source)), _tiles(call, own), _tiles(call, 2)
+            terms = _tiles(call, 2) if needs_terms else nothing
+            return _tiles(call, len(source)), terms, *_tiles(call, 1)
 
         def stages(tile: int, thread: int, memory: tuple[Array, ...]) -> Iterator[Stage]:
-            g, terms, b = memory
+            g, terms, spare = memory
             first, weight = tile * len(call.lanes), _weight(call, tile)
             for s in range(len(source)):
                 yield partial(pack, g[s], source[s], call.pattern.node, first, call.lanes)
-            last = tuple(terms_kept[:, tile]) if needs_terms else (nothing, nothing)
-            own = tuple(terms) if needs_terms else (nothing, nothing)
+            if needs_terms:
+                yield partial(_copy, kept[tile].numpy(), terms)
+                kept[tile] = coefficients  # in place of the terms, which are free now
             for steps in reversed(_steps(call)):
                 yield partial(
-                    backward, call.matrix, weight, g, last, own, tuple(b),
+                    backward, call.matrix, weight, g, tuple(terms), (found[tile], spare),
                     edges[thread % parts], projection[thread, tile % places],
                     steps, _ahead(call, 1 + needs_terms), call.lanes,
                 )  # fmt: skip
-            yield partial(unpack, b[0], grad_x, call.pattern.place, first, call.lanes)
+
+        def last_stage(tile: int, thread: int, memory: None) -> Iterator[Stage]:
+            first = tile * len(call.lanes)
+            yield partial(unpack, found[tile], grad_x, call.pattern.place, first, call.lanes)
 
         work_on_tiles(call.num_threads, call.num_tiles, call.together, allocate, stages)
+        grad_x = np.empty(grad.shape[1:], call.dtype)
+        work_on_tiles(call.num_threads, call.num_tiles, call.together, lambda: None, last_stage)
         of_values = None
         if needs_values:
             slots = np.empty_like(edges[0])
@@ -173,7 +180,7 @@ class SparseOperator(SeriesOperator):
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
         """Two terms, tile after tile, zeros beyond the last column."""
         lanes = num_lanes(num_columns, dtype)
-        return 2, (num_columns + lanes - 1) // lanes, num_nodes * lanes
+        return (num_columns + lanes - 1) // lanes, 2, num_nodes * lanes
 
     def _prepare(self, num_columns: int, coefficients: Tensor, trains: bool) -> _Call:
         """Order the pattern, where that pays, and divide the work among threads."""
@@ -223,6 +230,12 @@ def _steps(call: _Call) -> list[tuple[int, int]]:
     """List the stages of a recurrence: all at once, unless threads wait for each other."""
     terms = call.coefficients.shape[0]
     return [(k, k + 1) for k in range(terms)] if call.together else [(0, terms)]
+
+
+def _copy(source: Array, target: Array, share: tuple[int, int]) -> None:
+    """Copy a thread's share of two tiles."""
+    start, stop = (target.shape[1] * at // share[1] for at in (share[0], share[0] + 1))
+    target[:, start:stop] = source[:, start:stop]
 
 
 def _ahead(call: _Call, count: int) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from .simd import (
     add_row,
     adjoint_row,
     clear_row,
-    copy_row,
     dot_row,
     project_row,
     step_row,
@@ -160,7 +159,6 @@ def backward(
     matrix: tuple[Array, ...],
     weight: Array,
     grad: Array,
-    kept: tuple[Array, Array],
     terms: tuple[Array, Array],
     b: tuple[Array, Array],
     edges: Array,
@@ -179,9 +177,8 @@ def backward(
 
     Args beside those of :func:`.forward`:
         grad: [S, N * lanes] G.
-        kept: T_k in kept[k % 2], for the last two k.
-        terms: two tiles, [N * lanes], overwritten; no entries if neither the gradient of the edges
-            nor that of the coefficients is needed.
+        terms: two tiles, [N * lanes], with T_k in terms[k % 2] for the last two k; overwritten. No
+            entries if neither the gradient of the edges nor that of the coefficients is needed.
         b: two tiles, overwritten.
         edges: [nnz] the gradients of the edges, which are added to.
         projection: [(K + 1) * S * lanes] <G, T_k>, which is added to, in float64; no entries if
@@ -194,7 +191,6 @@ def backward(
     for k in range(steps[1] - 1, steps[0] - 1, -1):
         b_k, b_next = b[k % 2], b[(k + 1) % 2]  # B_(k+2), which becomes B_k, and B_(k+1)
         term, t_next = terms[k % 2], terms[(k + 1) % 2]  # T_k, and T_(k+1), which becomes T_(k-1)
-        kept_k, kept_before = kept[k % 2], kept[(k + 1) % 2]
         twice = 1.0 if k == 0 else 2.0  # alpha of `AdjointOperator.differentiate`
         for block in range(share[0] * BLOCK, num_nodes, share[1] * BLOCK):
             for i in range(block, min(block + BLOCK, num_nodes)):
@@ -202,9 +198,6 @@ def backward(
                 if k == last:
                     clear_row(b_k, i, lanes)
                     clear_row(b_next, i, lanes)
-                    if needs_terms:
-                        copy_row(kept_k, term, i, lanes)
-                        copy_row(kept_before, t_next, i, lanes)
                 elif needs_terms:
                     adjoint_row(
                         b_next, b_k, term, t_next, edges, col, val,

@@ -24,24 +24,23 @@ class SeriesOperator(Operator):
     values: tuple[Tensor, ...]
 
     @abstractmethod
-    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        """Return the series [S, N, M], and the last two terms for the backward pass.
-
-        The latter has the shape `kept_shape`. Unless `keep`, it has no entries, or unused ones.
-        """
+    def evaluate(self, x: Tensor, coefficients: Tensor, kept: Sequence[Tensor]) -> Tensor:
+        """Return the series [S, N, M]; write the last two terms into `kept`, if it has parts."""
 
     @abstractmethod
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
+        self, kept: list[Tensor], coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
-        """Return the gradients for `grad`, that of the series; `kept` stays as it is.
+        """Return the gradients for `grad`, that of the series.
 
-        `needs` says whether those of the values, and of the coefficients, are needed.
+        Tensors in `kept` stay as they are, for a second pass; but the list lets go of each as early
+        as possible, and so does memory unless autograd holds it. `needs` says whether gradients of
+        the values, and of the coefficients, are needed.
         """
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
-        """Return the shape of what is kept for the backward pass: by default, two terms."""
+        """Return the shape of what is kept for the backward pass, part by part: two terms."""
         return 2, num_nodes, num_columns
 
     def with_values(self, values: Sequence[Tensor]) -> Self:
@@ -63,21 +62,18 @@ class SeriesOperator(Operator):
         return differentiable_series(self, x, coefficients)
 
 
-def differentiable_series(operator: SeriesOperator, x: Tensor, coefficients: Tensor) -> Tensor:
-    """Evaluate the series, also if x has no entries: other processes may wait for this one."""
+def differentiable_series(
+    operator: SeriesOperator, x: Tensor, coefficients: Tensor, kept: Tensor | None = None
+) -> Tensor:
+    """Evaluate the series, also if x has no entries: other processes may wait for this one.
+
+    With what was kept of an evaluation before: zeros in its place, with the right derivative.
+    """
     if is_transformed():
         refuse_transform("the transforms of torch.func")
     learned = (coefficients, *operator.values)
     keep = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
-    out: Tensor = _Series.apply(operator, keep, None, x, coefficients, *operator.values)
-    return out
-
-
-def resumed_series(
-    operator: SeriesOperator, kept: Tensor, x: Tensor, coefficients: Tensor
-) -> Tensor:
-    """Return zeros in place of a series that was evaluated before, with the right derivative."""
-    out: Tensor = _Series.apply(operator, True, kept, x, coefficients, *operator.values)
+    out: Tensor = _Series.apply(operator, keep, kept, x, coefficients, *operator.values)
     return out
 
 
@@ -97,17 +93,23 @@ class _Series(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.operator = operator.with_values(())  # the values themselves are saved as tensors
         if kept is None:
-            out, kept = operator.with_values(values).evaluate(x, coefficients, keep)
+            count, *shape = operator.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0,)
+            parts: Sequence[Tensor] = [x.new_empty(shape) for _ in range(count)]
+            out = operator.with_values(values).evaluate(x, coefficients, parts)
         else:
-            out = x.new_zeros(()).expand(coefficients.size(1), *x.shape)
-        ctx.save_for_backward(kept, coefficients, *values)
+            parts, out = kept.unbind(), x.new_zeros(()).expand(coefficients.size(1), *x.shape)
+        ctx.save_for_backward(coefficients, *values, *parts)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        (grad,), (kept, coefficients, *values) = grads, ctx.saved_tensors
+        (grad,), count = grads, len(ctx.needs_input_grad)
         if grad is None:
-            return (None,) * (5 + len(values))
+            return (None,) * count
+        coefficients, *kept = ctx.saved_tensors
+        values = [kept.pop(0) for _ in range(count - 5)]
+        if hasattr(ctx, "maybe_clear_saved_tensors"):  # a torch without it holds them for longer
+            ctx.maybe_clear_saved_tensors()  # unless the graph is retained
         if is_transformed():  # by `is_grads_batched`
             refuse_transform("'vmap'")
         needs = any(ctx.needs_input_grad[5:]), ctx.needs_input_grad[4]
@@ -127,7 +129,7 @@ class _Adjoint(torch.autograd.Function):
         ctx: Any,
         operator: SeriesOperator,
         needs: tuple[bool, bool],
-        kept: Tensor,
+        kept: list[Tensor],
         coefficients: Tensor,
         grad: Tensor,
         *values: Tensor,

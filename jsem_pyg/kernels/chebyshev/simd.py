@@ -270,12 +270,6 @@ def clear_row(emit: Emitter, out: Any, row: Any, lanes: Any) -> None:
 
 
 @row_function
-def copy_row(emit: Emitter, source: Any, out: Any, row: Any, lanes: Any) -> None:
-    """Set out[row] = source[row]."""
-    emit.store(emit.load_row(emit.data(0), row), emit.row(emit.data(1), row))
-
-
-@row_function
 def add_row(
     emit: Emitter, out: Any, weight: Any, term: Any, out_row: Any, weight_row: Any, term_row: Any,
     lanes: Any,

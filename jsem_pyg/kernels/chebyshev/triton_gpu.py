@@ -14,6 +14,8 @@ The mathematics is in :mod:`.adjoint`. ``TRITON_INTERPRET=1``, set before Triton
 the kernels on the CPU, for tests.
 """
 
+from collections.abc import Sequence
+
 import torch
 import triton
 from torch import Tensor
@@ -41,14 +43,15 @@ class SparseOperator(SeriesOperator):
         self.num_nodes = csr.num_rows
         self.csr, self.values = csr, (value,)
 
-    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x: Tensor, coefficients: Tensor, kept: Sequence[Tensor]) -> Tensor:
         """Sum the series; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
-        x, terms, num_terms = x.contiguous(), x.new_empty(2, *x.shape), coefficients.size(0)
+        x, num_terms = x.contiguous(), coefficients.size(0)
+        terms = kept or x.new_empty(2, *x.shape)
         if num_terms <= 2:
             terms[1].copy_(x)  # T_0
         if num_terms == 1:
-            return (coefficients[0].unsqueeze(1) * x).to(x.dtype), terms
-        call = _Call(self.csr, self.values[0], x, coefficients, trains=keep)
+            return (coefficients[0].unsqueeze(1) * x).to(x.dtype)
+        call = _Call(self.csr, self.values[0], x, coefficients, trains=bool(kept))
         out = call.coefficients.new_empty(coefficients.size(1), *x.shape)
         before, term = x, x
         for k in range(1, num_terms):
@@ -59,19 +62,20 @@ class SparseOperator(SeriesOperator):
                 IS_FIRST=k == 1, **call.shape, EDGES=_EDGES, num_warps=1,
             )  # fmt: skip
             before, term = term, target
-        return out.to(x.dtype), terms
+        return out.to(x.dtype)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
+        self, kept: list[Tensor], coefficients: Tensor, grad: Tensor, needs: tuple[bool, bool]
     ) -> Gradients:
         """Differentiate; see :class:`.SeriesOperator`. It always goes through the terms, too."""
         values = self.values[0]
         grad, last = grad.contiguous(), coefficients.size(0) - 1
         call = _Call(self.csr, values, grad, coefficients, trains=True)
         slopes = _Slopes(call, grad, last) if needs[1] else None
-        (b, b_next), spare = torch.empty_like(kept), list(torch.empty_like(kept))
-        grad_values = call.coefficients.new_empty(call.grid[1], values.numel())
         term, before = kept[(last - 1) % 2], kept[last % 2]
+        kept.clear()
+        b, b_next = torch.empty_like(term), torch.empty_like(term)
+        grad_values = call.coefficients.new_empty(call.grid[1], values.numel())
         for k in range(last, -1, -1):
             row_slopes = None if slopes is None else slopes.rows_of(k)
             if k == last:
@@ -81,9 +85,8 @@ class SparseOperator(SeriesOperator):
                 )  # fmt: skip
             else:
                 # b holds B_(k+1), and b_next B_(k+2), which becomes B_k. before holds T_k, and
-                # term T_(k+1), in whose place T_(k-1) is made; a spare one, as what is kept must
-                # survive.
-                target = spare.pop() if spare else term
+                # term T_(k+1), in whose place T_(k-1) is made, unless it is kept and must survive.
+                target = term if k < last - 2 else torch.empty_like(term)
                 step_back_kernel[call.grid](
                     *call.matrix, b, b_next, before, term, target, grad, grad_values,
                     call.coefficients[k], row_slopes, IS_LAST=k == 0, **call.shape,
