@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from ..kernels.torch_func import is_transformed
 
 NORMALIZATIONS = ("sym", "rw", None)
 MANY_SLOTS = 1 << 20  # from here on, memory counts more than a few calls of functions
+T = TypeVar("T")
 _STEEPEST = 1e6  # roots of degrees that are further apart magnify the rounding of float32
 
 
@@ -158,17 +159,23 @@ def laplacian_entries(
     if node_mass is not None:
         _check_mass(node_mass, structure, normalization)
     make = functools.partial(_entries, structure, normalization, self_loop)
-    given = edge_weight, conductance, node_mass
+    return _made_again(structure, make, edge_weight, conductance, node_mass)
+
+
+def _made_again(structure: GraphRows, make: Callable[..., T], *given: Tensor | None) -> T:
+    """Return `make(*given)`; of a large graph, its inner values are made again for the gradient.
+
+    Autograd would keep four and more numbers in float64 for each slot until the end of the backward
+    pass. To make them anew takes the time of a product with S or two.
+    """
     is_learning = any(each is not None and each.requires_grad for each in given)
     is_large = isinstance(structure, GraphStructure) and structure.num_slots >= MANY_SLOTS
-    if is_large and is_learning and torch.is_grad_enabled() and not is_transformed():
-        # Autograd would keep four and more numbers in float64 for each slot until the end of the
-        # backward pass. They are made anew there instead, in the time of a product with S or two.
-        entries: Entries = checkpoint(
-            make, *given, use_reentrant=False, preserve_rng_state=False, determinism_check="none"
-        )
-        return entries
-    return make(*given)
+    if not (is_large and is_learning and torch.is_grad_enabled()) or is_transformed():
+        return make(*given)
+    again = checkpoint(
+        make, *given, use_reentrant=False, preserve_rng_state=False, determinism_check="none"
+    )
+    return cast(T, again)
 
 
 def _entries(
@@ -286,10 +293,15 @@ def _degree(structure: GraphRows, edge_weight: Tensor | None) -> Tensor:
 
 def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
     """Multiply values [nnz] of edges by numbers [n] of both ends."""
-    spread = structure.to_columns(of_node)
+
+    def product(spread: Tensor, row: Tensor, col: Tensor) -> Tensor:
+        return spread.index_select(0, row) * spread.index_select(0, col)
+
+    spread, count = structure.to_columns(of_node), 8 if len(structure.row) >= MANY_SLOTS else 1
+    parts = zip(structure.row.chunk(count), structure.col.chunk(count), strict=True)
     # The product of both first: it is the same in both directions, to the last bit.
-    both = spread.index_select(0, structure.row) * spread.index_select(0, structure.col)
-    return slots * both
+    both = [_made_again(structure, product, spread, *part) for part in parts]
+    return slots * (both[0] if count == 1 else torch.cat(both))
 
 
 def _row_scale(structure: GraphRows, root: Tensor) -> tuple[Tensor, float]:
