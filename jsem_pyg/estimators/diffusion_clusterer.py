@@ -17,7 +17,7 @@ from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..training.choose_num_classes import Level, choose_levels
 from ..training.clusters import SpectralClusters
-from ..training.distinctness import lie_apart, measure_distinctness, metric_of
+from ..training.distinctness import add_rivals, lie_apart, measure_distinctness, metric_of
 from ..training.training_graph import TrainingGraph
 from .cluster_tree import ClusterLevel, ClusterTree
 from .columns import name_by_columns
@@ -111,6 +111,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             self._fit_graph(X)
             modes = self._choose_metric(largest)
             graph = self._graph.graph
+            add_rivals(modes, graph, self._seed, self.metric_)
             if not is_auto and largest > self._graph.num_different:
                 raise ValueError(
                     "Expected 'n_clusters' to be at most the number of points that differ (got "

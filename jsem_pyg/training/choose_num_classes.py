@@ -8,9 +8,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
-from .cluster_scores import STABILITY_TIME, score_numbers, stability
+from .cluster_scores import CLOUD_LARGEST, STABILITY_TIME, score_numbers, stability
 from .clusters import SpectralClusters
-from .distinctness import CLOUD_LARGEST, LEAST_DISTINCTNESS, beyond, depths, score_of_clouds
+from .distinctness import LEAST_DISTINCTNESS, add_rivals, beyond, depths, score_of_clouds
 from .training_graph import TrainingGraph, prepare_graph
 
 _log = logging.getLogger(__name__)
@@ -50,17 +50,20 @@ def choose_num_classes(
 
     Clusters that lie apart, of any shape and size, are counted by the spectrum of the Laplacian: k
     may be their number if the eigenvalue after the k smallest ones is at least twice as large, or k
-    has the highest score, and is if a valley lies around every cluster. The largest such number is
-    taken, unless the clusters of the best score are distinct, too, and twice as stable.
+    has the highest score, or if k-means finds k with gaps between them; and is if a valley or gap
+    is around every cluster. The largest such number is taken, unless the clusters of the best score
+    are distinct, too, and twice as stable.
 
     The answer is 1 where no clusters are distinct. *Distinctness* is 1 - 1 / r, if clusters are r
-    times as good as those of data without clusters, and has to be 1/3. It is the larger one of
+    times as good as those of data without clusters, and has to be 1/3. It is the largest of
 
     - their score, beside the best of clouds of the same mean, covariance, skew and rounding;
     - the valley around each: the most weight that is cut on the way from the core outwards over
       that of the cluster's own cut, where an edge weighs one over its squared length. One cloud has
-      1.5 after a gap of five or with few points between, else 6; ten points have 10, or 30 in one
-      column. There, or where points have many copies, few points have to lie between clusters.
+      1.5 after a gap of five or with few points between, else 6. In one column, or where points
+      have many copies, few points have to lie between clusters;
+    - the gap on the line to every other cluster, which alone tells of clusters of fewer points than
+      one has neighbours: r is .075 over the most chance that one cloud has so wide a gap.
 
     Levels are numbers that have the highest score, with less weight on the classifier, at some of
     fifteen times from 0.1 to 20: the more of them, the more *persistent*.
@@ -99,7 +102,8 @@ def choose_levels(
     """Return what `choose_num_classes` does, and the clustering [N] into the most clusters."""
     scores, finest = score_numbers(graph, largest, [t, *LEVEL_TIMES], seed)
     curve = {count: float(score[0, 0]) for count, score in scores.items()}
-    modes = SpectralClusters(graph, largest, seed) if modes is None else modes
+    if modes is None:
+        modes = add_rivals(SpectralClusters(graph, largest, seed), graph, seed, metric)
     highest = max(curve, key=curve.__getitem__)
     found_by_modes = dict(modes.apart)
     if 1 < highest <= modes.largest:

@@ -18,6 +18,7 @@ TIMES = (5.0, 20.0)  # diffusion times of the features; every number takes the b
 LENIENT = 0.25  # the power of the classifier's agreement in the score of further levels
 STABILITY_TIME = 5.0  # of the heat that may leave a cluster, chosen on development sets
 TOLERANCE = 1e-3  # of the heat
+CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 NUM_CHANNELS = 64  # more of them cost time and add little about clusters
 SHRINKAGE = 0.01  # of the classifier, as a share of the mean variance
 

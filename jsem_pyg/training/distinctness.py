@@ -1,6 +1,7 @@
 """Measures how much better clusters are than those of data without clusters."""
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .._precision import unit_rows
 from ..kernels.edge_dot import edge_dot
 from ..neighbors import knn_graph
 from .cluster_scores import (
+    CLOUD_LARGEST,
     STABILITY_TIME,
     HalvesClassifier,
     agreement_of,
@@ -19,7 +21,7 @@ from .cluster_scores import (
     score_numbers,
     stability,
 )
-from .clusters import APART, valleys
+from .clusters import APART, SpectralClusters, merged_clusters, valleys
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 
@@ -29,9 +31,7 @@ LEAST_DISTINCTNESS = 1 / 3
 # gap and where they do not; the score of a ring beside that of a Gaussian.
 ORDINARY_VALLEY, ORDINARY_VALLEY_WITHOUT_GAP = 1.5, 6.0
 ORDINARY_SCORE = 1.2
-FEW_POINTS, VALLEYS_OF_FEW = 10, (10.0, 30.0)  # by chance, in columns and in a single one
 CLOUD_POINTS, MOST_CLOUDS = 3_000, 5  # of all clouds, unless one has more
-CLOUD_LARGEST = 8  # clusters of a cloud; its best score has three to five
 CLOUD_ROWS = 2_000  # at most, that the covariance is taken from
 LEAST_LENGTH = 1e-9  # of an edge, as a share of the mean
 OFF_LINE = 1e-10  # the share of squared distances that rounding leaves of points on a line
@@ -39,7 +39,8 @@ COPIES = 1e-13  # the same of a squared distance: points nearer to each other ar
 MANY_COPIES = 0.05  # of the edges, between points that are joined to their copies only
 LEAST_NEIGHBORS = 5  # of a point of a cloud
 WINDOWS = 2.0 ** -np.arange(1.5, 6, 0.5)  # of a line, in which few points are between clusters
-CHANCE = 0.05  # at most, that one cloud has such a window
+CHANCE = 0.05  # at most, that one cloud has such a window or gap
+WHOLE = 0.1  # of a step, by which rounded values may be off: other values are copies
 
 
 def measure_distinctness(
@@ -72,14 +73,25 @@ def depths(
     graph: TrainingGraph, found: dict[int, tuple[Tensor, float]], seed: int, metric: str | None
 ) -> dict[int, float]:
     """Measure the distinctness of the clusters [N] of each number, found before a gap."""
-    degree = torch.bincount(graph.edge_index[0])
     graph = with_lengths(graph, seed, metric) if found else graph
     return {
-        count: _depth(graph, labels, gap >= APART, seed)
-        for count, (labels, gap) in found.items()
-        # A cluster of no more points than one point has neighbours is none.
-        if int(torch.bincount(labels).min()) > int(degree[degree > 0].min())
+        count: _depth(graph, labels, gap >= APART, seed) for count, (labels, gap) in found.items()
     }
+
+
+def add_rivals(
+    modes: SpectralClusters, graph: TrainingGraph, seed: int, metric: str | None = None
+) -> SpectralClusters:
+    """Take clusters of k-means for those of modes where wider gaps are between them.
+
+    Modes and valleys see no cluster of fewer points than one has neighbours.
+    """
+    graph = with_lengths(graph, seed, metric)
+    for count, labels in merged_clusters(graph.x, modes.largest, seed):
+        chance, own = chance_of_gaps(graph.x, labels), modes.apart.get(count)
+        if chance <= CHANCE and (own is None or chance_of_gaps(graph.x, own[0]) > chance):
+            modes.apart[count] = labels, torch.inf
+    return modes
 
 
 def lie_apart(graph: TrainingGraph, found: Any, seed: int, metric: str) -> bool:
@@ -88,18 +100,21 @@ def lie_apart(graph: TrainingGraph, found: Any, seed: int, metric: str) -> bool:
 
 
 def _depth(graph: TrainingGraph, labels: Tensor, has_gap: bool, seed: int) -> float:
-    """Measure the distinctness of clusters [N] by the flattest valley around one."""
+    """Measure the distinctness of clusters [N] by gaps on lines, or the flattest valley."""
+    gaps = beyond(CHANCE / (1 - LEAST_DISTINCTNESS), chance_of_gaps(graph.x, labels))
+    degree = torch.bincount(graph.edge_index[0])
+    if int(torch.bincount(labels).min()) <= int(degree[degree > 0].min()):
+        return gaps
     found, on_line = float(valleys(graph, labels).min()), graph.x.size(1) == 1
     has_copies = float((graph.weight == 1).double().mean()) > MANY_COPIES
-    if int(torch.bincount(labels).min()) <= FEW_POINTS:
-        return beyond(found, VALLEYS_OF_FEW[on_line]) if has_gap and not has_copies else 0.0
     on_line |= has_copies  # few links cross a place there, clusters or none
     is_apart = has_gap and not on_line
     if found > ORDINARY_VALLEY and not is_apart:
         is_apart = few_are_between(graph, labels, seed)
     if on_line and not is_apart:
-        return 0.0
-    return beyond(found, ORDINARY_VALLEY if is_apart else ORDINARY_VALLEY_WITHOUT_GAP)
+        return gaps
+    ordinary = ORDINARY_VALLEY if is_apart else ORDINARY_VALLEY_WITHOUT_GAP
+    return max(gaps, beyond(found, ordinary))
 
 
 def few_are_between(graph: TrainingGraph, labels: Tensor, seed: int) -> bool:
@@ -107,21 +122,57 @@ def few_are_between(graph: TrainingGraph, labels: Tensor, seed: int) -> bool:
 
     It is learned from one half of the points and shows the other. No direction of a ball, square or
     ring has a window with fewer than half as many points as those next to it; in a single column,
-    any valley counts.
+    any valley counts. A copy of a point counts as that point.
     """
-    x, count = graph.x, int(labels.max()) + 1
+    count = int(labels.max()) + 1
     source, target = labels[graph.edge_index]
     link = torch.bincount(source * count + target, graph.weight, count**2).view(count, count)
+    points = _different_points(graph.x, labels)
     for cluster, nearest in enumerate(link.fill_diagonal_(-1).argmax(1).tolist()):
-        own = (labels == cluster) | (labels == nearest)
+        x = torch.cat([points[cluster], points[nearest]])
         if x.size(1) == 1:
-            chance = _chance_of_valley(x[own, 0], 1.0)
+            chance = _chance_of_valley(x[:, 0], 1.0)
         else:
-            halves = HalvesClassifier(x[own], seed).scores((labels[own] == cluster).long(), 2)
+            own = (torch.arange(len(x)) < len(points[cluster])).long().to(x.device)
+            halves = HalvesClassifier(x, seed).scores(own, 2)
             chance = max(_chance_of_valley(s[:, 1] - s[:, 0], 0.5) for _, s in halves)
         if chance > CHANCE:
             return False
     return True
+
+
+def chance_of_gaps(x: Tensor, labels: Tensor) -> float:
+    """Bound the chance that one cloud has gaps as wide as those between clusters [N] of x [N, D].
+
+    The line is that through the means of two clusters; no point counts in the mean that shows its
+    own place, so that two points show none. Where a density falls, m points lie in the last part w
+    of their way with a chance of w^(m - 1), and the gap may be before any of m at either end:
+    2 m w^(m - 1) of the worse side is that of two clusters. All of them have to be apart, so that
+    the worst chance is that of all.
+    """
+    worst = 0.0
+    for one, other in combinations(_different_points(x, labels), 2):
+        places = _places(one, other.mean(0)), _places(other, one.mean(0))
+        gap = sum(float(side.min()) for side in places)
+        gap -= float((one.mean(0) - other.mean(0)).norm())
+        for side in places:
+            width = float(side.max() - side.min())
+            share = width / (width + gap) if gap > 0 and len(side) > 2 else 1.0
+            worst = max(worst, 2 * len(side) * share ** (len(side) - 1))
+        if worst > CHANCE:
+            return 1.0
+    return worst
+
+
+def _different_points(x: Tensor, labels: Tensor) -> list[Tensor]:
+    parts = [x[labels == cluster] for cluster in range(int(labels.max()) + 1)]
+    return [part.unique(dim=0) for part in parts] if x.size(1) else parts
+
+
+def _places(x: Tensor, other: Tensor) -> Tensor:
+    """Compute how far points x [M, D] lie from another mean [D], towards the mean of the others."""
+    way = (x.sum(0) - x) / max(len(x) - 1, 1) - other
+    return ((x - other) * way).sum(1) / way.norm(dim=1).clamp(min=torch.finfo(x.dtype).tiny)
 
 
 def _chance_of_valley(places: Tensor, share: float) -> float:
@@ -213,11 +264,13 @@ def _bend(x: Tensor, rows: Tensor) -> Tensor:
 
 
 def units_of(x: Tensor) -> Tensor:
-    """Return the least step [D] in columns of fewer than N / 2 values, such as counts; else 0."""
+    """Return the least step [D] in columns of fewer than N / 2 values, all whole steps; else 0."""
     step = x.sort(dim=0).values.diff(dim=0)
     differ = step > 1e-6 * step.sum(0)  # nearer values differ by errors of sums
     least = step.where(differ, torch.inf).amin(0)
-    return least.where(least.isfinite() & (2 * differ.sum(0) + 2 < len(x)), 0)
+    part = step / least
+    whole = ((part - part.round()).abs() < WHOLE).all(0)
+    return least.where(least.isfinite() & whole & (2 * differ.sum(0) + 2 < len(x)), 0)
 
 
 def spread_evenly(x: Tensor, seed: int) -> Tensor:

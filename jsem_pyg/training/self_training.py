@@ -29,6 +29,7 @@ from ..kernels.torch_func import without_autocast
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
 from .clusters import SpectralClusters, k_means
+from .distinctness import add_rivals
 from .history import EpochRow, FitResult
 from .label_spread import Chosen, average_ways, ways_to_spread
 from .seeds import Purpose, seeded_rng
@@ -82,8 +83,10 @@ def self_train(
     if labels is None:
         directions = unit_rows(features[:, :-1])  # the constant is for classifiers only
         t, p = _cluster(directions, num_classes, graph, times, seed)
-        modes = SpectralClusters(graph, num_classes, seed) if try_modes else None
-        found = modes.instead_of(p.argmax(-1), num_classes) if modes else None
+        found = None
+        if try_modes:
+            modes = add_rivals(SpectralClusters(graph, num_classes, seed), graph, seed)
+            found = modes.instead_of(p.argmax(-1), num_classes)
         if found is not None:
             p = F.one_hot(found, num_classes).to(p)
             model.class_share.copy_(p.mean(0).clamp(min=LEAST_SHARE))

@@ -166,3 +166,16 @@ def test_next_to_nothing_is_no_error(x, edges, largest):
     chosen = choose_num_classes(data)
     assert list(chosen.curve) == list(range(1, largest + 1))
     assert all(np.isfinite(score) for score in chosen.curve.values())
+
+
+@pytest.mark.parametrize(("few", "columns"), [(6, 1), (8, 2), (7, 50)])
+def test_rare_clusters_are_found(few, columns):
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(300, columns))).float()
+    x[:few, 0] += 12
+    edge_index, edge_weight = knn_graph(x, 15, "l2", progress=False)
+    data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
+    assert choose_num_classes(data).num_classes == 2
+    if columns > 1:  # of one column, a direction tells no more than the sign
+        model = fit(DiffusionClassifier(columns, 2), data, progress=False).model
+        found = model(data.x, edge_index, edge_weight).argmax(-1)
+        assert sorted(found.bincount().tolist()) == [few, 300 - few]
