@@ -168,3 +168,12 @@ def test_a_plan_goes_on_at_another_mass():
     assert again.converged
     assert again.cost < plan.cost
     assert again.history[-1].epsilon == pytest.approx(again.epsilon)
+
+
+@pytest.mark.parametrize("max_iter", [1, 20])
+def test_a_cold_plan_sends_the_mass_that_is_asked_for_converged_or_not(max_iter):
+    x, y, _, _ = planted(500, 0.8)
+    noisy = y + 0.1 * torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).double()
+    plan = align(x, noisy, mass=0.8, epsilon=5e-4, max_iter=max_iter)
+    for sent in plan.marginals():
+        assert float(sent.sum()) == pytest.approx(0.8, abs=1e-3)

@@ -19,6 +19,7 @@ as far towards its plan as a search along the line says, which is exact but for 
 
 import math
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -30,6 +31,7 @@ from ..plan.plan import Plan, Step
 from ..plan.scores import FactoredScores, average
 from ..problem.prepare import as_kernel, prepare_factor
 from ..problem.problem import LOG2E, Problem, Side, make_problem, second_moments
+from ..sinkhorn.loop import Pass
 from .coarsening import in_cells
 from .cooling import Solved
 from .descent import Budget, State, begin, check_shape_of_start, make_kernel, scale
@@ -67,6 +69,32 @@ class Partial(NamedTuple):
         weight = self.problem.coupling.linear[first, second].diagonal() / 2
         source, target = self.problem.sides
         return source.z[:, first].square() @ weight, target.z[:, second].square() @ weight
+
+
+class WithDummies(Problem):
+    """The problem of all points and dummies; each pass over a plan sends the mass asked for."""
+
+    @cached_property
+    def one_pass(self) -> Pass:
+        """Make Sinkhorn's pass, at the price of staying alone that leaves the right mass alone."""
+        usual, both = super().one_pass, self.source.mass[-1] + self.target.mass[-1]
+
+        def at_price(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) -> SinkhornPass:
+            if g[-1] > -torch.inf:
+                p, f = log2_p.exp2(), usual(u, v[:-1], g[:-1], log2_p, y[:-1, :0]).f
+                # A row whose bound is below the price stays alone, near it with a part.
+                bound = (log2_p - f - u @ v[-1])[:-1].nan_to_num()
+                values, order = bound.sort()
+                below = (p[order].cumsum(0) < both - p[-1]).sum().clamp(max=len(values) - 1)
+                price = values[below]  # the exact one is a few bits away
+                for power in range(5, -30, -1):
+                    alone = p[:-1] @ (1 + (bound - price).exp2()).reciprocal()
+                    price = price + 2.0**power * (1 - 2.0 * (alone > both - p[-1]))
+                g = torch.cat([g[:-1], price[None]])
+            done: SinkhornPass = usual(u, v, g, log2_p, y)
+            return done
+
+        return at_price
 
 
 class Sums(NamedTuple):
@@ -208,12 +236,16 @@ def _solve(
     """Solve a linear problem at a temperature, and measure its plan."""
     total, x, y = partial.total, partial.problem.source.z, partial.problem.target.z
     state = begin(problem, pad(sums.moments / total, (0, 3, 0, 3)), psi.new_tensor(epsilon))
+    kernel, error = make_kernel(problem, state), 0.0
     if partial.is_free:  # rows alone have masses to meet: one pass is all
-        kernel, error = make_kernel(problem, state), 0.0
         done = problem.one_pass(kernel.u, kernel.v, kernel.bias, kernel.log2_p, problem.target.z)
     else:
         scaled = scale(problem, replace(state, psi=psi), budget)
         done, psi, error = scaled.done, scaled.psi, float(scaled.error)
+        if kernel.bias[-1] > -torch.inf:  # the price of that pass, in the row that is most alone
+            row = done.average[:-1, -1].argmax()
+            price = done.average[row, -1].log2() - done.f[row] - kernel.u[row] @ kernel.v[-1]
+            psi = torch.cat([psi[:-1], (price - kernel.bias[-1])[None]])
     average = total * done.average[:-1].double()
     rows = average[:, y.size(1)].clamp(min=0)  # the share that no dummy has
     dummy = (done.f[-1] + problem.target.log2_mass + psi).exp2()
@@ -295,4 +327,5 @@ def _linear(partial: Partial, sums: Sums, critical: float) -> Problem:
     minus = -coupling.linear.new_ones(1, 1)
     linear = torch.block_diag(coupling.linear / mass, minus, minus, _FAR * critical * minus)
     kappa = coupling.kappa * partial.total / mass
-    return replace(problem.at(*wide), coupling=replace(coupling, kappa=kappa, linear=linear))
+    coupling = replace(coupling, kappa=kappa, linear=linear)
+    return WithDummies(wide[0], wide[1], coupling, problem.means, problem.backend)
