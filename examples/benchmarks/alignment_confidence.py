@@ -3,7 +3,7 @@
 Pairs are simulated: graphs of seven kinds that lose edges, and points of four kinds that are seen
 twice; and pairs of sides that have nothing to do with each other, in which every partner is wrong.
 For graphs, right is the true partner; for points, one of the tenth of all that is nearest to it.
-The weights of both logistic models are fitted to the first seeds by `--fit`, and are constants of
+The weights of logistic models are fitted to the first seeds by `--fit`, and are constants of
 the package; the page is about other seeds, and about graphs of --data, which no model has seen.
 
     python examples/benchmarks/alignment_confidence.py                  # the page
@@ -54,7 +54,7 @@ REAL = ("ca-netscience", "bio-celegans", "inf-euroroad")
 class Sample(NamedTuple):
     """One pair that has been aligned."""
 
-    model: str  # "graphs", "known", "points" or "strangers"
+    model: str  # "graphs", "known", "features", "points" or "strangers"
     case: str
     is_related: bool
     evidence: np.ndarray  # [N, F]
@@ -173,12 +173,13 @@ def known_matched(
         right = partner == case.truth
         return Sample("graphs", name, is_related, found, plan.confidence.numpy(), right)
     by_edges = edges.edge_confidence(case.source, case.target, partner)
-    found = edges.belief_evidence(belief, beliefs.of_known, beliefs.bits, by_edges)
+    model = "known" if beliefs.bits is None else "features"
+    found = edges.belief_evidence(belief, beliefs.of_known, beliefs.bits or 0.0, by_edges)
     rest = np.ones(len(partner), bool)
     rest[[] if pairs is None else pairs[0]] = False
     is_right = partner == case.truth
     confidence = plan.confidence.numpy()
-    return Sample("known", name, is_related, found[rest], confidence[rest], is_right[rest])
+    return Sample(model, name, is_related, found[rest], confidence[rest], is_right[rest])
 
 
 def stranger_samples(seed: int) -> Iterator[Sample]:
@@ -250,7 +251,7 @@ def real_samples(folder: Path) -> Iterator[Sample]:
 
 def fit(samples: list[Sample]) -> None:
     """Print the weights of each model; every pair counts the same, unrelated graphs more."""
-    for model in sorted({each.model for each in samples}):
+    for model in sorted({each.model for each in samples} - {"known"}):  # nothing is fitted there
         own = [each for each in samples if each.model == model]
         x = np.concatenate([each.evidence for each in own])
         y = np.concatenate([each.is_right for each in own])
@@ -272,7 +273,7 @@ def table(samples: list[Sample]) -> pd.DataFrame:
         right = np.concatenate([each.is_right for each in own])
         rows.append(
             {
-                "case": f"{key[1]}{', ' + key[0] if key[0] == 'known' else ''}"
+                "case": f"{key[1]}{', ' + key[0] if key[0] in ('known', 'features') else ''}"
                 f"{'' if key[2] else ', unrelated'}",
                 "pairs": len(own),
                 "right": right.mean(),
@@ -314,9 +315,9 @@ PAGE = """# How much to believe an alignment
 Written by `examples/benchmarks/alignment_confidence.py`. `plan.confidence` estimates for each point
 the probability that its partner is right: of graphs, the true one; of points, one of the tenth of
 all that is nearest to it. The models were fitted to other seeds than those of this page{real}.
-"known" means pairs of graphs with known pairs, some of them wrong, features with noise, or both,
-without the nodes of known pairs. Unrelated: both sides have nothing to do with each other, and
-every partner is wrong.
+"known" means pairs of graphs with known pairs, some of them wrong, and "features" with features,
+with noise, that say something, both without the nodes of known pairs. Unrelated: both
+sides have nothing to do with each other, and every partner is wrong.
 Calibration error: mean difference of confidence and share right, in ten bins.
 
 ![Share right over confidence](alignment_confidence.png)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from torch_geometric.data import Data
+from torch_geometric.utils import from_networkx
 from transport.problems import random_graph
 from transport.test_matching import changed, neighbour_graph, renamed
 
@@ -111,6 +112,22 @@ def test_wrong_pairs_have_little_confidence():
     assert torch.equal(plan.argmax()[known[0]], known[1])
     assert plan.confidence[:4].max() < 0.3 < plan.confidence[4:40].mean()
     assert (plan.argmax() == name)[40:].float().mean() > 0.9
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
+def test_wrong_pairs_do_not_lead_the_others_astray(share):
+    """The answer by edges is a rival; right pairs of a ring know more than its edges."""
+    ring = from_networkx(networkx.watts_strogatz_graph(300, 6, 0.05, seed=1)).edge_index
+    for first, least in ((random_graph(300, 16), 0.98), (ring, 0.9 if share < 0.5 else 0.0)):
+        second, name = renamed(changed(first, 300, 0.1), 300)
+        known, rest = (
+            torch.stack([torch.arange(0, 300, 15), name[::15]]),
+            torch.arange(300) % 15 > 0,
+        )
+        known[1, : int(20 * share)] = name[1::15][: int(20 * share)]
+        plans = (match_graphs(first, second, known_pairs=each) for each in (known, None))
+        right, alone = (float((plan.argmax() == name)[rest].float().mean()) for plan in plans)
+        assert right > max(least, alone - 0.02)
 
 
 def test_features_count_as_far_as_edges_agree_with_them():

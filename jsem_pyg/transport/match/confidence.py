@@ -30,20 +30,24 @@ BELIEF_WEIGHTS = (0.64, 0.49, 1.3, -2.73, 0.53)  # of `belief_evidence`
 def belief_confidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
     """Estimate probabilities [N] that partners are right from beliefs [N]; zero for none.
 
-    Whether the sides correspond at all follows from what known pairs [M] would have if they were
-    not known; as far as these are few, from what edges give, [N], and what features say, in bits.
+    Known pairs agree with the beliefs that come from them, and a search by edges with the edges
+    that it keeps. Each says too much where it is alone, so their geometric mean counts. Features
+    say in bits whether the sides correspond; as far as not, known pairs [M] say it by what they
+    would have if they were not known, and where they are few, edges.
     """
+    if bits is None:
+        return np.sqrt(belief * by_edges)
     logit = belief_evidence(belief, of_known, bits, by_edges) @ np.array(BELIEF_WEIGHTS)
     return np.where(belief > 0, 1 / (1 + np.exp(-logit)), 0.0)
 
 
-def belief_evidence(belief: Array, of_known: Array, bits: float | None, by_edges: Array) -> Array:
+def belief_evidence(belief: Array, of_known: Array, bits: float, by_edges: Array) -> Array:
     """Compute logarithmic odds of beliefs, of edges, and of known pairs on average: [N, 5].
 
     Where few pairs are known, and features say little, beliefs agree with themselves whether they
     are right or not, known pairs as well: edges count in their place.
     """
-    few = FEW_PAIRS / (FEW_PAIRS + len(of_known)) * (1 - min(bits or 0.0, 1.0))
+    few = FEW_PAIRS / (FEW_PAIRS + len(of_known)) * (1 - min(bits, 1.0))
     mean = (of_known.sum() + 1) / (len(of_known) + 2)
     both = (np.clip(each, 1e-3, 1 - 1e-3) for each in (belief, by_edges))
     own, edges = (np.log(each / (1 - each)) for each in both)

@@ -1,12 +1,13 @@
 """What people know of two graphs besides their edges: some partners, features, kinds of edges."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, dia_array, issparse
 from scipy.special import rel_entr
 from torch import Tensor
 from torch_geometric.data import Data
@@ -15,18 +16,20 @@ from ..._checks import check_finite, check_integers, check_signal_range
 from ..costs.adjacency import AdjacencyCost
 from ..problem.inputs import read_known_pairs
 from .assignment import pulled, sparse_rows
-from .beliefs import Beliefs, find_beliefs, from_scores, make_layer
+from .beliefs import Beliefs, Layer, find_beliefs, from_scores, make_layer
 from .branches import MOST_BRANCHED, is_sparse, likely_pairs
 from .confidence import edge_confidence, pattern
 from .features import known_features
 from .likelihood import FeatureLikelihood
 from .pair import NEARLY, padded
+from .profiled import MOST_PROFILED
 from .search import search_assignment
 
 Array = NDArray[Any]
 
 FEW_KNOWN = 0.03  # share of nodes below which edges alone are searched, too
 MOST_HEATED = 128  # known pairs, beyond which their heat has nothing to add
+MOST_AGREE = 0.95  # share of known pairs, from which all of them are followed
 LEAST_BITS = 0.5  # of features, beside known pairs
 GOLDEN = (5**0.5 - 1) / 2  # whose multiples, modulo one, lie apart
 
@@ -50,6 +53,18 @@ class Knowledge:
             for side in zip(*self.kinds, strict=True)
         )
         return first, second
+
+    def layers(self, source: csr_array, target: csr_array) -> list[Layer]:
+        """Make a layer of each kind that both sides have."""
+        kinds = self.kinds or [(source, target)]
+        return [make_layer(*each, self.pairs) for each in kinds if all(side.nnz for side in each)]
+
+    def by_edges(self, source: csr_array, target: csr_array, max_iter: int, seed: int) -> Array:
+        """Find partners [N] by edges alone, with a weight for each type if types do not agree."""
+        found, kinds = self.rival, self.kinds or [(source, target)]
+        if found is None or _agree(source, target, kinds, found)[1] < NEARLY:
+            found = search_assignment(*self.typed(source, target), max_iter, seed)[-1][1]
+        return found
 
 
 def read_knowledge(
@@ -85,50 +100,77 @@ def match_by_knowledge(
 ) -> tuple[Beliefs, str]:
     """Find probabilities [N, K] of partners, and how, in words.
 
-    If nodes have few neighbours, and only pairs are known, their branches are compared. Otherwise
-    beliefs start from features, if there are any, or from known pairs. If these are not many, they
-    start from the heat that spreads from known nodes, or, if these are very few, from edges alone,
-    with a weight for each type. Features that turn out to say next to nothing are left
-    out if pairs are known.
+    Features that turn out to say next to nothing are left out if pairs are known. Known pairs may
+    be wrong. So in graphs of up to 2,000 nodes or so, what follows from all of them competes with
+    what follows from those that searches along edges agree with: by common edges and known pairs,
+    in nats. Pairs that the winner leaves keep their mass, but lead nobody; a few lead, too.
     """
-    pairs, kinds = knowledge.pairs, knowledge.kinds or [(source, target)]
-    layers = [make_layer(*each, pairs) for each in kinds if all(side.nnz for side in each)]
+    pairs = knowledge.pairs
     if knowledge.features is not None:
         features = FeatureLikelihood(*knowledge.features, seed, knowledge.feature_weight)
         start = from_scores(*features.start(), target.shape[0])
-        found = find_beliefs(layers, pairs, start, features)
+        found = find_beliefs(knowledge.layers(source, target), pairs, start, features)
         if features.bits() > LEAST_BITS or not pairs.size:
             bits = features.bits()
             return found._replace(bits=bits), f"belief propagation, features {bits:.2f} bits"
-    shape = source.shape[0], target.shape[0]
-    is_single = knowledge.kinds is None
-    if is_single and is_sparse(source, target) and shape[0] * shape[1] <= MOST_BRANCHED:
-        likely = likely_pairs(*padded(source, target), pairs)[: shape[0]]
-        likely = likely[:, : shape[1]].tocsr()
-        has = np.diff(likely.indptr) > 0
-        partner = np.where(has, np.asarray(likely.argmax(axis=1)).reshape(-1), -1)
-        return Beliefs(likely, edge_confidence(source, target, partner)[pairs[0]]), "branches"
+    believe = partial(_believe, (source, target), (max_iter, seed))
+    if not pairs.size or source.shape[0] * target.shape[0] > MOST_PROFILED:
+        return believe(knowledge)
+    best, agrees = knowledge.by_edges(source, target, max_iter, seed), pairs[0] >= 0
+    rivals: list[Any] = []
+    typed, nats = knowledge.typed(source, target), partial(nats_of_types, source, target, knowledge)
+    while not rivals or (agrees != rivals[-1][0]).any():
+        rivals.append((agrees, *believe(replace(knowledge, pairs=pairs[:, agrees], rival=best))))
+        answer = search_assignment(*typed, max_iter, seed, rivals[-1][1].shares)[-1][1]
+        best = max(best, answer, key=nats)
+        agrees = best[pairs[0]] == pairs[1]
+    winner = max(rivals, key=lambda each: nats(_likeliest(each[1].shares)))
+    trusted, found, name = rivals[0] if winner[0].mean() >= MOST_AGREE else winner
+    fixed = csr_array((np.ones(len(trusted), np.float32), tuple(pairs)), found.shares.shape)
+    of_known = (found.shares * fixed).sum(1)[pairs[0]]
+    of_known[trusted] = found.of_known
+    rest = dia_array(((fixed.sum(1) == 0)[None], [0]), (source.shape[0],) * 2) @ found.shares
+    name = f"{name}, {trusted.sum()} of {len(trusted)} known pairs agree"
+    return Beliefs(csr_array(rest + fixed), of_known), name
+
+
+def _believe(sides: tuple[Any, Any], limits: Any, known: Knowledge) -> tuple[Beliefs, str]:
+    """Find probabilities [N, K] of partners from known pairs that are right, and how, in words.
+
+    If nodes have few neighbours, and only pairs are known, their branches are compared. Otherwise
+    beliefs start from known pairs. If these are not many, they start from the heat that spreads
+    from known nodes, or, if these are very few, from edges alone.
+    """
+    pairs, shape = known.pairs, (sides[0].shape[0], sides[1].shape[0])
+    if known.kinds is None and is_sparse(*sides) and shape[0] * shape[1] <= MOST_BRANCHED:
+        likely = likely_pairs(*padded(*sides), pairs)[: shape[0], : shape[1]].tocsr()
+        return Beliefs(likely, edge_confidence(*sides, _likeliest(likely))[pairs[0]]), "branches"
     start, name = csr_array(shape, dtype=np.float32), "belief propagation"
     if pairs.shape[1] < FEW_KNOWN * min(shape):
-        begin = knowledge.rival
-        if begin is None or _agree(source, target, kinds, begin)[1] < NEARLY:
-            begin = search_assignment(*knowledge.typed(source, target), max_iter, seed)[-1][1]
-        chance = edge_confidence(source, target, begin).astype(np.float32)
+        begin = known.by_edges(*sides, *limits)
+        chance = edge_confidence(*sides, begin).astype(np.float32)
         start = sparse_rows(begin[:, None], chance[:, None], shape[1])
-        name = f"belief propagation, from edges{' and their types' if knowledge.kinds else ''}"
+        name = f"belief propagation, from edges{' and their types' if known.kinds else ''}"
     elif pairs.shape[1] <= MOST_HEATED:
-        first, second = known_features(source, target, pairs)
-        near = FeatureLikelihood(first.numpy(), second.numpy(), seed).start()
+        first, second = known_features(*sides, pairs)
+        near = FeatureLikelihood(first.numpy(), second.numpy(), limits[1]).start()
         start = from_scores(*near, shape[1])
         name = "belief propagation, from heat of known pairs"
-    return find_beliefs(layers, pairs, start), name
+    return find_beliefs(known.layers(*sides), pairs, start), name
 
 
-def nats_of_types(source: csr_array, target: csr_array, kinds: Any, partner: Array) -> float:
+def _likeliest(shares: csr_array) -> Array:
+    """Find partners [N] of the largest shares [N, K], -1 for none."""
+    return np.where(np.diff(shares.indptr) > 0, np.asarray(shares.argmax(axis=1)).reshape(-1), -1)
+
+
+def nats_of_types(source: csr_array, target: csr_array, known: Knowledge, partner: Array) -> float:
     """Compute what common edges say for partners [N], -1 for none: they are rare, and types agree.
 
-    Each pair has been chosen from all nodes, which takes away the logarithm of their number.
+    Each pair has been chosen from all nodes, which takes away the logarithm of their number, unless
+    it is known.
     """
+    kinds = known.kinds or [(source, target)]
     kept, share = _agree(source, target, kinds, partner)
     first, second = (np.array([each.nnz for each in side]) for side in zip(*kinds, strict=True))
     chance = first @ second / max(1, first.sum() * second.sum())
@@ -136,8 +178,10 @@ def nats_of_types(source: csr_array, target: csr_array, kinds: Any, partner: Arr
     types = rel_entr(share, chance) + rel_entr(1 - share, 1 - chance)
     size, others = len(partner), target.shape[0]
     rarity = np.log(size * others / max(1, source.nnz, target.nnz))
-    chosen = np.unique(partner[partner >= 0]).size * np.log(max(size, others))
-    return float(kept * (rarity + types) - chosen)
+    chosen = (
+        np.unique(partner[partner >= 0]).size - (partner[known.pairs[0]] == known.pairs[1]).sum()
+    )
+    return float(kept * (rarity + types) - chosen * np.log(max(size, others)))
 
 
 def _agree(source: csr_array, target: csr_array, kinds: Any, partner: Array) -> tuple[float, float]:

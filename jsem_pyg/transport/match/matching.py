@@ -70,10 +70,11 @@ def match_graphs(
 
     With known pairs, features or types of edges, the plan has probabilities of partners
     (:mod:`jsem_pyg.transport.match.beliefs`): `plan.argmax()` is the likeliest partner, which two
-    nodes may share, and `plan.topk(k)` has the k likeliest. Known pairs keep all their mass. How
-    much features count is learned from the partners that edges suggest; `plan.history` has it in
-    bits a node; beside known pairs, features of less than half a bit are left out. Weights of
-    edges do not count there.
+    nodes may share, and `plan.topk(k)` has the k likeliest. Known pairs keep all their mass; of
+    graphs of up to 2,000 nodes or so, those that disagree with edges lead no others. How much
+    features count is learned from the partners that edges suggest; `plan.history` has it in bits a
+    node; beside known pairs, features of less than half a bit are left out. Weights of edges do not
+    count there. The confidence of rings and roads with known pairs is not calibrated.
 
     Deterministic, and computed on the CPU. No gradient flows through it.
 
@@ -158,7 +159,7 @@ def match_graphs(
         plan = plan if plan.confidence.mean() >= rival.confidence.mean() else rival
     if untyped is None or knowledge is None:
         return plan
-    nats = partial(nats_of_types, *matrices, knowledge.kinds)
+    nats = partial(nats_of_types, *matrices, knowledge)
     return max(plan, untyped, key=lambda each: nats(each.argmax().cpu().numpy()))
 
 

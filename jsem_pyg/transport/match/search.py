@@ -60,7 +60,7 @@ WAYS = [
 
 
 def search_assignment(
-    source: csr_array, target: csr_array, max_iter: int, seed: int
+    source: csr_array, target: csr_array, max_iter: int, seed: int, likely: Any = None
 ) -> list[tuple[str, Array]]:
     """Find an assignment that keeps many edges: every node of the smaller side has a partner.
 
@@ -72,13 +72,15 @@ def search_assignment(
         target: [K, K] B.
         max_iter: the most steps between candidates, and the most annealings.
         seed: of the search for the nearest nodes of graphs of more than 20,000.
+        likely: probabilities [N, K] of pairs that are the start; the only way is annealing.
 
     Returns:
         Stages, a name and partners [N] each, -1 for none; the last one is the result.
     """
     size = source.shape[0]
     if size > target.shape[0]:
-        turned = search_assignment(target, source, max_iter, seed)
+        other = None if likely is None else likely.T.tocsr()
+        turned = search_assignment(target, source, max_iter, seed, other)
         return [(name, _inverse(each, size)) for name, each in turned]
     pair = Pair(source, target, max_iter, seed)
     pair.stages += search_candidates(pair.task, max_iter)
@@ -86,8 +88,10 @@ def search_assignment(
     if pair.num_pairs > MOST_PAIRS:
         _log.info("match_graphs stays with candidates between %d x %d nodes.", *pair.sizes)
         return pair.stages
+    if likely is not None:
+        partner = best_assignment(pair.task, likely, partner).partner
     best = pair.improve("neighbours", Assignment(partner, kept_weight(pair.task, partner)))
-    for way in WAYS:
+    for way in WAYS if likely is None else WAYS[2:3]:
         if pair.misses(best, COPY) and way.applies(pair):
             best = way.improve(pair, best)
     pair.note("best", best)
