@@ -103,7 +103,7 @@ def match_by_knowledge(
     Features that turn out to say next to nothing are left out if pairs are known. Known pairs may
     be wrong. So in graphs of up to 2,000 nodes or so, what follows from all of them competes with
     what follows from those that searches along edges agree with: by common edges and known pairs,
-    in nats. Pairs that the winner leaves keep their mass, but lead nobody; a few lead, too.
+    in nats. Pairs that the winner leaves keep their mass, but lead nobody, unless they are few.
     """
     pairs = knowledge.pairs
     if knowledge.features is not None:
